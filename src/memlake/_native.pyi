@@ -138,5 +138,9 @@ class Mapping:
 def stitch(device: Device, chunks: Sequence[PhysicalChunk], access: Sequence[Device]) -> tuple[Reservation, list[Mapping]]:
     """One contiguous range that shows all chunks in order, readable and writable by `access`. All or nothing."""
 
+def unmap(mappings: Sequence[Mapping]) -> None:
+    """Unmaps neighbours of one reservation (each begins where the one before it ends) with one driver call: all or
+    nothing. On failure raises and all stay mapped. Mappings of a closed device are gone already and are passed over."""
+
 def set_undo_failure_hook(hook: object | None) -> None:
     """hook(call: str, code: int, detail: str) is told when the undo call of a dropped owner fails. None removes it."""
