@@ -1,0 +1,108 @@
+# Everything a person does with this repository. `make help` lists it; `make demo` and `make test` need nothing but
+# Python 3.10 (with venv and headers), a C++20 compiler and make: the rest goes into .venv and build/.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+LOGS := build/logs
+QUIETLY := tools/quietly.sh
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+# cmake and ninja are the system's, or pip's in .venv where the system has none.
+WITH_VENV_PROGRAMS := env PATH="$(CURDIR)/$(BIN):$$PATH"
+
+# Folders are listed too: their time changes when a file is removed.
+SOURCES := $(shell find core emulator bindings src -name __pycache__ -prune -o -print) CMakeLists.txt pyproject.toml
+CXX_SOURCES = $(shell find core emulator bindings tests benchmarks -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
+
+# What is already done, each with the time it was done.
+VENV_MADE := $(VENV)/made.stamp
+BUILD_TOOLS_INSTALLED := $(VENV)/build_tools.stamp
+PACKAGE_INSTALLED := $(VENV)/package.stamp
+CLIENTS_INSTALLED := $(VENV)/clients.stamp
+LINTERS_INSTALLED := $(VENV)/linters.stamp
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-python test-native test-gpu clients bench lint format stub sanitize clean
+
+help: ## list what make can do here
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(PACKAGE_INSTALLED) ## build, and show two emulated GPUs giving one 10 GiB range
+	@$(BIN)/python examples/stitch_by_hand.py
+
+test: test-native test-python ## build, and run the whole test-suite (C++ and Python)
+
+test-python: $(PACKAGE_INSTALLED) clients ## only the Python tests
+	@echo "memlake: running the Python tests"
+	@$(BIN)/python -m pytest
+
+test-native: $(BUILD_TOOLS_INSTALLED) ## only the C++ tests
+	@$(call native,build/native,the native tests,-DMEMLAKE_TESTS=ON)
+	@$(WITH_VENV_PROGRAMS) ctest --test-dir build/native --output-on-failure
+
+test-gpu: $(PACKAGE_INSTALLED) ## the conformance cases on the real libcuda.so.1, and every difference
+	@$(BIN)/python -m pytest tests/contract --driver libcuda.so.1
+
+sanitize: $(BUILD_TOOLS_INSTALLED) ## the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(call native,build/sanitize,the native tests with sanitizers,-DMEMLAKE_TESTS=ON -DMEMLAKE_SANITIZE=ON)
+	@$(WITH_VENV_PROGRAMS) ctest --test-dir build/sanitize --output-on-failure
+
+bench: $(PACKAGE_INSTALLED) ## the benchmarks; figures also go to benchmarks/results/
+	@$(call native,build/bench,the benchmarks,-DMEMLAKE_BENCHMARKS=ON,--target emulator_cycle)
+	@$(BIN)/python -m benchmarks
+
+lint: $(PACKAGE_INSTALLED) $(LINTERS_INSTALLED) ## every check that is not a test
+	@echo "memlake: ruff" && $(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --check .
+	@echo "memlake: mypy" && $(BIN)/mypy --no-error-summary
+	@echo "memlake: clang-format" && $(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
+	@echo "memlake: layers" && $(BIN)/python tools/check_layers.py
+	@echo "memlake: file length" && $(BIN)/python tools/check_file_length.py
+	@echo "memlake: words" && $(BIN)/python tools/check_words.py
+	@echo "memlake: documents" && $(BIN)/python tools/check_docs.py
+	@echo "memlake: stub" && $(BIN)/python tools/check_stub.py
+
+format: $(LINTERS_INSTALLED) ## format Python and C++ in place
+	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet .
+	@$(BIN)/clang-format -i $(CXX_SOURCES)
+
+stub: $(PACKAGE_INSTALLED) ## write src/memlake/_native.pyi anew from the built module
+	@$(BIN)/python tools/check_stub.py --write
+
+clean: ## remove .venv, build/ and every cache
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# native(folder, what it is, cmake options, build options): configures and builds; the second time only what changed.
+define native
+$(QUIETLY) $(LOGS)/$(notdir $(1))_configure.log "configuring $(2)" \
+  $(WITH_VENV_PROGRAMS) cmake -S . -B $(1) -G Ninja $(3) && \
+$(QUIETLY) $(LOGS)/$(notdir $(1))_build.log "building $(2)" \
+  $(WITH_VENV_PROGRAMS) cmake --build $(1) $(4)
+endef
+
+$(VENV_MADE):
+	@tools/check_machine.sh $(PYTHON)
+	@$(QUIETLY) $(LOGS)/venv.log "making $(VENV)" $(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(BUILD_TOOLS_INSTALLED): $(VENV_MADE) pyproject.toml
+	@$(BIN)/python tools/build_requirements.py > $(VENV)/build_requirements.txt
+	@$(QUIETLY) $(LOGS)/build_tools.log "installing the build tools into $(VENV)" \
+	  $(PIP) install -r $(VENV)/build_requirements.txt
+	@touch $@
+
+$(PACKAGE_INSTALLED): $(BUILD_TOOLS_INSTALLED) $(SOURCES)
+	@$(QUIETLY) $(LOGS)/package.log "building and installing memlake into $(VENV)" \
+	  $(WITH_VENV_PROGRAMS) $(PIP) install --no-build-isolation ".[test]"
+	@touch $@
+
+# NVIDIA's own bindings, for the tests that run them on the emulator. Nothing else needs them, so a machine that cannot
+# have them still runs the rest; then there is no stamp, and the next run tries again.
+clients: $(PACKAGE_INSTALLED)
+	@test -e $(CLIENTS_INSTALLED) || { $(QUIETLY) $(LOGS)/clients.log "installing cuda-bindings and cuda-core" \
+	  $(PIP) --retries 1 install "memlake[cuda]" 2>/dev/null && touch $(CLIENTS_INSTALLED); } || \
+	  echo "memlake: cuda-bindings and cuda-core cannot be installed here, so their tests will be skipped"
+
+$(LINTERS_INSTALLED): pyproject.toml | $(PACKAGE_INSTALLED)
+	@$(QUIETLY) $(LOGS)/linters.log "installing the linters into $(VENV)" $(PIP) install "memlake[dev]"
+	@touch $@

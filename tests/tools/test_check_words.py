@@ -1,0 +1,56 @@
+"""The check of the words reads the glossary's last column and finds a word in every spelling."""
+
+import pytest
+
+GLOSSARY = """
+| Word | Means | In CUDA | Not |
+|---|---|---|---|
+| **driver** | functions | driver API | `backend`, upstream |
+| **physical chunk** | memory | `cuMemCreate` | `PhyBlock`, `physical block` |
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("the backend is loaded", "backend"),
+        ("class CudaBackend:", "backend"),
+        ("my_backend = 1", "backend"),
+        ("two Backends", "backend"),
+        ("std::vector<PhyBlock*> blocks;", "PhyBlock"),
+        ("phy_block = 1", "PhyBlock"),
+        ("a physical block", "physical block"),
+        ("PhysicalBlock block;", "physical block"),
+    ],
+)
+def test_an_unwanted_word_is_rejected(tree, check, line, word):
+    status, said = check("check_words.py", tree({"docs/glossary.md": GLOSSARY, "src/a.py": f"\n{line}\n"}))
+    assert status == 1
+    assert said.startswith(f'src/a.py:2: "{word}" is not our word; the glossary says "')
+
+
+@pytest.mark.parametrize("line", ["upstream", "CUDA", "a block of memory", "backending", "physical memory blocks"])
+def test_other_words_pass(tree, check, line):
+    assert check("check_words.py", tree({"docs/glossary.md": GLOSSARY, "src/a.py": line})) == (0, "")
+
+
+def test_an_unwanted_file_name_is_rejected(tree, check):
+    status, said = check("check_words.py", tree({"docs/glossary.md": GLOSSARY, "core/backend.hpp": ""}))
+    assert status == 1
+    assert said.startswith('core/backend.hpp:1: "backend" is not our word')
+
+
+@pytest.mark.parametrize("path", ["src/utils.py", "core/common/bytes.hpp", "tests/unit/helpers/a.py"])
+def test_a_drawer_is_rejected(tree, check, path):
+    status, said = check("check_words.py", tree({"docs/glossary.md": GLOSSARY, path: ""}))
+    assert status == 1
+    assert "is a drawer" in said
+
+
+def test_the_drawer_of_the_tests_passes(tree, check):
+    assert check("check_words.py", tree({"docs/glossary.md": GLOSSARY, "tests/helpers/a.py": ""})) == (0, "")
+
+
+def test_an_allowed_place_passes(tree, check):
+    allowed = {"docs/glossary.md": GLOSSARY, "pyproject.toml": 'build-backend = "scikit_build_core.build"\n'}
+    assert check("check_words.py", tree(allowed)) == (0, "")

@@ -1,0 +1,46 @@
+"""Prints what pip must install before memlake can be built without an isolated build environment.
+
+The list is that of pyproject.toml, plus cmake and ninja where the system has none or an old one. Building in `.venv`
+itself, and not in an isolated environment that is new every time, is what makes a second build take seconds.
+"""
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+# The same as `cmake_minimum_required` in CMakeLists.txt.
+CMAKE_MINIMUM = (3, 24)
+
+
+def declared(pyproject: str) -> list[str]:
+    """What the build system requires. Python 3.10 has no TOML reader, but a TOML list of strings is a Python one."""
+    match = re.search(r"^\[build-system\].*?^requires = (\[.*?\])", pyproject, re.MULTILINE | re.DOTALL)
+    if match is None:
+        sys.exit("pyproject.toml has no [build-system] with a `requires` list")
+    return [str(requirement) for requirement in ast.literal_eval(match[1])]
+
+
+def cmake_version(cmake: str) -> tuple[int, int]:
+    """Major and minor version of this cmake; (0, 0) if it does not say."""
+    said = subprocess.run([cmake, "--version"], capture_output=True, text=True, check=False).stdout
+    match = re.search(r"version (\d+)\.(\d+)", said)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def build_programs() -> list[str]:
+    """cmake and ninja as pip requirements, where the machine does not offer them."""
+    needed = []
+    cmake = shutil.which("cmake")
+    if cmake is None or cmake_version(cmake) < CMAKE_MINIMUM:
+        needed.append("cmake>=" + ".".join(map(str, CMAKE_MINIMUM)))
+    if shutil.which("ninja") is None:
+        needed.append("ninja")
+    return needed
+
+
+if __name__ == "__main__":
+    root = Path(__file__).resolve().parent.parent
+    print("\n".join(declared((root / "pyproject.toml").read_text()) + build_programs()))

@@ -1,0 +1,79 @@
+"""The layers of the core: a folder includes only itself and the folders that stand before it in core/README.md.
+
+Beside the core: the emulator must not know what it is a driver for, so it may include only the shared words and the two
+files that describe CUDA itself; bindings may include all of the core; nothing below the bindings knows Python, and
+nothing but the test that compares layouts knows NVIDIA's headers.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from source_tree import Finding, files, report, root_from_arguments
+
+PAGE = Path("core/README.md")
+SUFFIXES = (".cpp", ".hpp", ".h", ".inc")
+# They stand for cuda.h in the whole project, so they may use nothing but the shared words and each other.
+CUDA_DESCRIPTION = {"driver/cuda_abi.hpp", "driver/results.inc"}
+PYTHON_HEADERS = ("Python.h", "nanobind/", "pybind11/")
+NVIDIA_HEADERS = ("cuda.h", "cuda_runtime", "cudaTypedefs.h")
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
+LAYER = re.compile(r"^\s*\d+\.\s+[*`\[]*(?:core/)?([a-z_]+)/?[*`\]]")
+
+
+def stated_layers(page: str) -> list[str]:
+    """The folders of the numbered list of the page, from the lowest up."""
+    return [match[1] for line in page.splitlines() if (match := LAYER.match(line))]
+
+
+def includes(text: str) -> Iterator[tuple[int, str]]:
+    """Line number and target of each include."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if match := INCLUDE.match(line):
+            yield number, match[1]
+
+
+def objection(path: Path, target: str, layers: list[str]) -> str | None:
+    """Why this file may not include this target; None if it may."""
+    part, layer, target_layer = path.parts[0], path.parts[1], target.split("/")[0]
+    if part in ("core", "emulator"):
+        if target.startswith(PYTHON_HEADERS):
+            return f"includes {target}: only bindings/ knows Python"
+        if target.startswith(NVIDIA_HEADERS):
+            return f"includes {target}: driver/cuda_abi.hpp describes CUDA here, so that no toolkit is needed"
+        if target.startswith("core/") or ".." in target.split("/"):
+            return f"includes {target}: write it from the include root, core/ (as in base/bytes.hpp)"
+    if target_layer not in layers:
+        return None
+    if part == "core":
+        if path.relative_to("core").as_posix() in CUDA_DESCRIPTION:
+            if target_layer != layers[0] and target not in CUDA_DESCRIPTION:
+                return f"includes {target}: it stands for cuda.h and may use only {layers[0]}/"
+        elif layers.index(target_layer) > layers.index(layer):
+            return f"includes {target}: {layer}/ may include only {', '.join(layers[: layers.index(layer) + 1])}"
+    elif part == "emulator" and target_layer != layers[0] and target not in CUDA_DESCRIPTION:
+        allowed = ", ".join([f"{layers[0]}/", *sorted(CUDA_DESCRIPTION)])
+        return f"includes {target}: of the core the emulator may include only {allowed}"
+    return None
+
+
+def findings(root: Path) -> Iterator[Finding]:
+    """Every include that breaks the rule, and every disagreement between the page and the folders."""
+    layers = stated_layers((root / PAGE).read_text())
+    folders = {path.name for path in (root / "core").iterdir() if path.is_dir()}
+    for layer in layers:
+        if layer not in folders:
+            yield Finding(PAGE, 1, f"states the layer {layer}, but there is no folder core/{layer}")
+    for folder in sorted(folders - set(layers)):
+        yield Finding(PAGE, 1, f"does not say which layer core/{folder} is: add it to the numbered list")
+    for path in files(root, *SUFFIXES):
+        in_layer = path.parts[0] == "core" and len(path.parts) > 2 and path.parts[1] in layers
+        if in_layer or path.parts[0] == "emulator":
+            for line, target in includes((root / path).read_text()):
+                if reason := objection(path, target, layers):
+                    yield Finding(path, line, reason)
+
+
+if __name__ == "__main__":
+    raise SystemExit(report(findings(root_from_arguments())))

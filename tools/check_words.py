@@ -1,0 +1,90 @@
+"""One word per thing: the words in `code` in the "Not" column of docs/glossary.md appear nowhere in the project.
+
+The glossary is the only list. A word there in plain letters has other proper uses (a "page" of the host) and is left to
+the reader's judgement; a word in `code` is wrong everywhere, in names and in prose. `PhyBlock`, `phy_block` and
+"phy block" are the same word.
+
+No file or folder is a drawer (utils, common, ...) either: what has no noun has no home yet.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from source_tree import Finding, files, report, root_from_arguments
+
+GLOSSARY = Path("docs/glossary.md")
+SUFFIXES = (".py", ".pyi", ".cpp", ".hpp", ".h", ".inc", ".md", ".toml", ".txt", ".sh", "Makefile")
+
+# (folder or file, word): the reason why it may stand there.
+ALLOWED = {
+    ("tests/tools", "*"): "the cases that this check must reject",
+    ("pyproject.toml", "backend"): "the key that Python's packaging standard gives to the build system",
+    ("emulator", "arena"): "the emulator's one window of addresses, which is not a segment",
+    ("tests", "strategy"): "Hypothesis calls its generators strategies",
+    ("tools/check_words.py", "*"): "this list",
+}
+DRAWERS = {"util", "utils", "common", "helpers", "misc", "internal"}
+# The one drawer: what several tests share.
+ALLOWED_DRAWER = Path("tests/helpers")
+
+
+def unwanted(glossary: str) -> dict[str, str]:
+    """Each checked word of the "Not" column, with the word to use instead."""
+    words: dict[str, str] = {}
+    for line in glossary.splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if line.startswith("|") and len(cells) == 4:
+            for word in re.findall(r"`([^`]+)`", cells[3]):
+                words[word] = cells[0].strip("*")
+    return words
+
+
+def pieces(word: str) -> list[str]:
+    """The lower-case parts of a name: PhyBlock, phy_block and "phy block" all give phy, block."""
+    return [piece.lower() for piece in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", word)]
+
+
+def pattern(word: str) -> re.Pattern[str]:
+    """Finds the word in prose and inside names, in the singular and the plural."""
+    parts = pieces(word)
+    in_prose_or_snake = "[ _-]?".join(parts)
+    return re.compile(rf"(?<![a-z]){in_prose_or_snake}s?(?![a-z])", re.IGNORECASE)
+
+
+def is_allowed(path: Path, word: str) -> bool:
+    """Whether the list above lets this word stand in this file."""
+    return any(
+        (path == Path(place) or Path(place) in path.parents) and allowed in (word, "*") for place, allowed in ALLOWED
+    )
+
+
+def split_camel(line: str) -> str:
+    """StrategyName -> Strategy_Name, so that a name's parts have borders; the line is only searched, never printed."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", line)
+
+
+def is_drawer(path: Path) -> bool:
+    """Whether a folder or the file itself is named after nothing."""
+    names = {*path.parent.parts, path.stem}
+    return bool(names & DRAWERS) and ALLOWED_DRAWER not in path.parents
+
+
+def findings(root: Path) -> Iterator[Finding]:
+    """Every unwanted word, in a file's name or in its text."""
+    words = unwanted((root / GLOSSARY).read_text())
+    patterns = {word: pattern(word) for word in words}
+    for path in files(root, *SUFFIXES):
+        if path == GLOSSARY:
+            continue
+        if is_drawer(path):
+            yield Finding(path, 1, "is a drawer: name it by the noun that is in it")
+        lines = [path.as_posix(), *(root / path).read_text().splitlines()]
+        for number, line in enumerate(map(split_camel, lines)):
+            for word, instead in words.items():
+                if patterns[word].search(line) and not is_allowed(path, word):
+                    yield Finding(path, max(number, 1), f'"{word}" is not our word; the glossary says "{instead}"')
+
+
+if __name__ == "__main__":
+    raise SystemExit(report(findings(root_from_arguments())))
