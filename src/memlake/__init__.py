@@ -1,0 +1,88 @@
+"""memlake: GPU memory with physical memory and addresses apart, and a strict CUDA driver without a GPU.
+
+::
+
+    import memlake
+
+    memlake.devices()                                   # CUDA devices, or [] without a GPU
+    a, b = memlake.emulate(devices=2, memory="8GiB")    # GPUs that exist in this process only
+
+Start with docs/guides/stitch_by_hand.md.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memlake import driver, emulator, errors, vmm
+    from memlake._native import __version__
+    from memlake.device import Device, devices
+    from memlake.emulated_device import EmulatedDevice, EmulatedDevices, emulate
+    from memlake.errors import (
+        ClosedError,
+        ConfigError,
+        ContractViolation,
+        DriverError,
+        InvalidFree,
+        MemlakeError,
+        OutOfMemory,
+        TraceError,
+    )
+    from memlake.event import Event
+    from memlake.libraries import emulator_library, native_library
+    from memlake.stream import Stream
+
+__all__ = [
+    "ClosedError",
+    "ConfigError",
+    "ContractViolation",
+    "Device",
+    "DriverError",
+    "EmulatedDevice",
+    "EmulatedDevices",
+    "Event",
+    "InvalidFree",
+    "MemlakeError",
+    "OutOfMemory",
+    "Stream",
+    "TraceError",
+    "__version__",
+    "devices",
+    "driver",
+    "emulate",
+    "emulator",
+    "emulator_library",
+    "errors",
+    "native_library",
+    "vmm",
+]
+
+# Where each name lives. A name is imported when it is first used: every pytest run imports this file for memlake's
+# plugin, and most of them need nothing of it.
+_MODULES = frozenset({"driver", "emulator", "errors", "vmm"})
+_HOMES = {
+    "Device": "device",
+    "EmulatedDevice": "emulated_device",
+    "EmulatedDevices": "emulated_device",
+    "Event": "event",
+    "Stream": "stream",
+    "__version__": "_native",
+    "devices": "device",
+    "emulate": "emulated_device",
+    "emulator_library": "libraries",
+    "native_library": "libraries",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'memlake' has no attribute {name!r}")
+    if name in _MODULES:
+        return import_module(f"memlake.{name}")
+    value = getattr(import_module(f"memlake.{_HOMES.get(name, 'errors')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

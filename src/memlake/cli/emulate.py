@@ -1,0 +1,146 @@
+"""``memlake emulate -- COMMAND``: runs a program on the emulated CUDA driver."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from memlake.emulator_config import EmulatorConfig
+from memlake.errors import ConfigError
+from memlake.libraries import cuda_library_directory, emulator_library
+
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+__all__ = ["add_to"]
+
+_DESCRIPTION = """\
+Runs a program that talks to the CUDA driver API (libcuda.so.1) on emulated GPUs, without a GPU and without changing it.
+The program gets LD_LIBRARY_PATH and MEMLAKE_EMULATOR set; its exit code is the exit code.
+
+Programs on NVIDIA's own runtime library (libcudart), such as CuPy or JAX, refuse any driver but the real one.
+What works: cuda-bindings' driver API, cuda.core's memory, streams and events, ctypes, C and C++ on the driver API.
+"""
+
+_EXAMPLE = """\
+example:
+  memlake emulate --devices 2 --memory 8GiB --report -- python test_my_allocator.py
+"""
+
+
+def add_to(commands: _Commands) -> None:
+    """Adds the command to the command line."""
+    parser = commands.add_parser(
+        "emulate",
+        help="run a program on the emulated CUDA driver",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    defaults = EmulatorConfig()
+    devices = parser.add_argument_group("devices")
+    devices.add_argument(
+        "--devices", metavar="N", default=str(defaults.devices), help="how many (default: %(default)s)"
+    )
+    devices.add_argument("--memory", metavar="SIZE", default=defaults.memory, help="of each (default: %(default)s)")
+    devices.add_argument(
+        "--granularity", metavar="SIZE", default=defaults.granularity, help="the granule (default: %(default)s)"
+    )
+    devices.add_argument(
+        "--recommended-granularity", metavar="SIZE", help="what the driver recommends (default: the same)"
+    )
+    devices.add_argument(
+        "--peers",
+        metavar="WHO",
+        default=defaults.peers,
+        help='who reaches whose memory: "all", "none", or rows of 0 and 1 such as 01/10 (default: %(default)s)',
+    )
+    devices.add_argument("--name", help="what the devices are called")
+    behaviour = parser.add_argument_group("behaviour")
+    behaviour.add_argument(
+        "--backing",
+        default=defaults.backing,
+        help='"host": real bytes; "none": bookkeeping only (default: %(default)s)',
+    )
+    behaviour.add_argument(
+        "--profile", default=defaults.profile, help='"strict", or "nvidia": as observed (default: %(default)s)'
+    )
+    behaviour.add_argument(
+        "--relax", metavar="RULE", action="append", default=[], help="relax one rule of the strict profile (repeatable)"
+    )
+    behaviour.add_argument("--driver-version", metavar="N", help="what the driver says it is (default: 13000)")
+    behaviour.add_argument("--poison", action="store_true", help="fill new memory with a pattern")
+    report = parser.add_argument_group("report")
+    report.add_argument("--report", action="store_true", help="print the ledger to stderr when the program ends")
+    report.add_argument("--ledger", metavar="FILE", help="write the ledger to a file, as JSON, when the program ends")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program and its arguments")
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> NoReturn:
+    command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
+    if not command:
+        raise ConfigError("no program to run; write it behind --, for instance: memlake emulate -- python test.py")
+    program = shutil.which(command[0])
+    if program is None:
+        raise ConfigError(f"cannot run {command[0]!r}: there is no such program")
+    settings = _settings(arguments)
+    _check(settings)
+    os.execve(program, command, os.environ | _environment(settings, os.environ.get("LD_LIBRARY_PATH", "")))
+
+
+def _settings(arguments: argparse.Namespace) -> str:
+    config = EmulatorConfig(
+        devices=_whole_number("--devices", arguments.devices),
+        memory=arguments.memory,
+        backing=arguments.backing,
+        peers=arguments.peers,
+        granularity=arguments.granularity,
+        recommended_granularity=arguments.recommended_granularity,
+        profile=arguments.profile,
+        relax=arguments.relax,
+        driver_version=_whole_number("--driver-version", arguments.driver_version)
+        if arguments.driver_version
+        else None,
+        poison=arguments.poison,
+        name=arguments.name,
+    )
+    text = config.to_text()
+    if arguments.report:
+        text += ",report=exit"
+    if arguments.ledger is not None:
+        text += f",ledger={_ledger_file(arguments.ledger)}"
+    return text
+
+
+def _check(settings: str) -> None:
+    """Lets the emulator itself read the settings, here, where a mistake can be told before the program starts."""
+    from memlake import _native
+
+    # Settings that are already in the environment are replaced for the program; they must not be read here, either.
+    os.environ.pop("MEMLAKE_EMULATOR", None)
+    _native.Driver.load(emulator_library()).add_devices(settings)
+
+
+def _environment(settings: str, library_path: str) -> dict[str, str]:
+    directories = [cuda_library_directory(), *filter(None, [library_path])]
+    return {"MEMLAKE_EMULATOR": settings, "LD_LIBRARY_PATH": os.pathsep.join(directories)}
+
+
+def _whole_number(option: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigError(f"{option} must be a whole number, got {text!r}") from None
+
+
+def _ledger_file(name: str) -> str:
+    path = Path(name).resolve()  # the program may change its directory
+    if "," in str(path):
+        raise ConfigError(f"the ledger's file name must not contain ',': {str(path)!r}")
+    if not os.access(path.parent, os.W_OK):
+        raise ConfigError(f"cannot write the ledger to {str(path)!r}: the folder does not exist or is not writable")
+    return str(path)

@@ -1,0 +1,156 @@
+"""The emulated driver, for tests: what exists on it (the ledger), and when its streams run.
+
+Everything here works on the process's one emulated driver; `memlake.emulate()` adds devices to it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memlake import _native
+from memlake.device import Device
+from memlake.emulated_device import require_emulated
+from memlake.errors import ConfigError, InvalidFree
+from memlake.ledger import Ledger
+from memlake.libraries import emulator_library
+from memlake.memory import Memory
+from memlake.stream import Stream
+from memlake.units import parse_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+__all__ = ["Gate", "Ledger", "hold", "launch", "ledger", "pending", "reset_ledger", "step"]
+
+Range = Memory | tuple[int, int]
+"""Memory that work touches: an object with memory, or (address, nbytes)."""
+
+
+def ledger() -> Ledger:
+    """What exists on the emulated driver at this moment, what was called, and which rules were violated."""
+    return Ledger.from_json(_driver().ledger())
+
+
+def reset_ledger() -> None:
+    """Forgets counted calls, violations and warnings. What exists stays."""
+    _driver().reset_ledger()
+
+
+def launch(stream: Stream | Device, name: str, *, reads: Iterable[Range] = (), writes: Iterable[Range] = ()) -> None:
+    """Queues work that does nothing but declare what it touches, like a kernel.
+
+    When it runs, its device must have access to every range, else its context is lost (sticky error 700). Until it has
+    run, unmapping one of its ranges is a contract violation that names it.
+
+    Args:
+        stream: where; a device means its default stream.
+        name: how messages call the work.
+        reads, writes: memory objects or (address, nbytes).
+    """
+    work = _emulated_stream(stream)
+    ranges = [(*_place(touched), False) for touched in reads] + [(*_place(touched), True) for touched in writes]
+    work._open_device().launch(work._handle, name, ranges)
+
+
+def hold(stream: Stream | Device) -> Gate:
+    """Queues a gate on a stream: what comes behind it does not run until the gate is opened."""
+    work = _emulated_stream(stream)
+    return Gate._make(work, work._open_device().hold(work._handle))
+
+
+def step(stream: Stream | Device, count: int = 1) -> int:
+    """Runs up to `count` pieces of queued work of a stream (``streams="manual"``), and returns how many ran."""
+    work = _emulated_stream(stream)
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise ConfigError(f"count must be a whole number of at least 0, got {count!r}")
+    return work._open_device().step(work._handle, count)
+
+
+def pending(stream: Stream | Device) -> int:
+    """How many pieces of work of a stream are not finished."""
+    work = _emulated_stream(stream)
+    return work._open_device().pending(work._handle)
+
+
+class Gate:
+    """Holds a stream until it is opened; leaving a ``with`` block opens it. Made by `hold`."""
+
+    __slots__ = ("_gate", "_is_open", "_stream")
+
+    _stream: Stream
+    _gate: int
+    _is_open: bool
+
+    def __init__(self) -> None:
+        raise TypeError("Gate cannot be made by hand; use memlake.emulator.hold(stream)")
+
+    @classmethod
+    def _make(cls, stream: Stream, gate: int) -> Self:
+        made = object.__new__(cls)
+        made._stream = stream
+        made._gate = gate
+        made._is_open = False
+        return made
+
+    @property
+    def stream(self) -> Stream:
+        """The stream it holds."""
+        return self._stream
+
+    @property
+    def is_open(self) -> bool:
+        """True once it was opened."""
+        return self._is_open
+
+    def open(self) -> None:
+        """Lets the stream go on.
+
+        Raises:
+            InvalidFree: if it was opened before.
+        """
+        if self._is_open:
+            raise InvalidFree(f"{self!r} was opened before")
+        self._stream.device._open.driver.open_gate(self._gate)
+        self._is_open = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        # A device that was closed has dropped what the gate held.
+        if not self._is_open and self._stream.device._core.is_open:
+            self.open()
+
+    def __repr__(self) -> str:
+        return f"Gate({self._stream!r}, {'open' if self._is_open else 'shut'})"
+
+
+def _driver() -> _native.Driver:
+    return _native.Driver.load(emulator_library())
+
+
+def _emulated_stream(stream: Stream | Device) -> Stream:
+    if isinstance(stream, Device):
+        stream = stream.default_stream
+    if not isinstance(stream, Stream):
+        raise ConfigError(
+            f"expected a memlake Stream or Device, got {type(stream).__name__}; wrap a foreign stream with "
+            "Stream.from_handle(handle, device=...)"
+        )
+    require_emulated(stream.device)
+    return stream
+
+
+def _place(touched: Range) -> tuple[int, int]:
+    if isinstance(touched, Memory):
+        return touched.address, touched.nbytes
+    try:
+        address, nbytes = touched
+    except (TypeError, ValueError):
+        raise ConfigError(f"expected memory or (address, nbytes), got {touched!r}") from None
+    return parse_bytes(address, what="address"), parse_bytes(nbytes, what="nbytes")

@@ -1,0 +1,96 @@
+"""The emulator's settings, checked and written in the one syntax the emulator reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from memlake.errors import ConfigError
+from memlake.units import Size, parse_bytes
+
+__all__ = ["EmulatorConfig", "Peers"]
+
+Peers = str | Sequence[Sequence[bool]]
+"""``"all"``, ``"none"``, or a matrix: row i says which devices device i can reach."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmulatorConfig:
+    """What emulated devices are like. The fields are the keys of ``MEMLAKE_EMULATOR``.
+
+    Only what Python must know to write the text is checked here; the emulator checks the values.
+    """
+
+    devices: int = 1
+    memory: Size = "8GiB"
+    backing: str = "host"
+    peers: Peers = "all"
+    granularity: Size = "2MiB"
+    recommended_granularity: Size | None = None
+    profile: str = "strict"
+    relax: Sequence[str] = field(default=())
+    streams: str = "threads"
+    driver_version: int | None = None
+    poison: bool = False
+    name: str | None = None
+
+    def to_text(self) -> str:
+        """``"devices=2,memory=8589934592,..."``, as in the environment variable ``MEMLAKE_EMULATOR``.
+
+        Raises:
+            ConfigError: if a value cannot be written in this syntax.
+        """
+        entries = {
+            "devices": str(_whole_number("devices", self.devices)),
+            "memory": str(parse_bytes(self.memory, what="memory")),
+            "granularity": str(parse_bytes(self.granularity, what="granularity")),
+            "peers": _peers_text(self.peers),
+            "profile": self.profile,
+            "backing": self.backing,
+            "streams": self.streams,
+            "poison": "on" if self.poison else "off",
+        }
+        if self.recommended_granularity is not None:
+            entries["recommended"] = str(parse_bytes(self.recommended_granularity, what="recommended_granularity"))
+        if self.relax:
+            entries["relax"] = _relax_text(self.relax)
+        if self.driver_version is not None:
+            entries["driver"] = str(_whole_number("driver_version", self.driver_version))
+        if self.name is not None:
+            entries["name"] = self.name
+        return ",".join(f"{key}={_plain(key, value)}" for key, value in entries.items())
+
+
+def _whole_number(key: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigError(f"{key} must be a whole number of at least 1, got {value!r}")
+    return value
+
+
+def _plain(key: str, value: object) -> str:
+    """The value, if it is a text that cannot be mistaken for the syntax around it."""
+    if not isinstance(value, str):
+        raise ConfigError(f"{key} must be a string, got {value!r} of type {type(value).__name__}")
+    if not value or not value.isprintable() or any(mark in value for mark in ",="):
+        raise ConfigError(f"{key} must be a printable text without ',' and '=', got {value!r}")
+    return value
+
+
+def _relax_text(relax: Sequence[str]) -> str:
+    if isinstance(relax, str):
+        raise ConfigError(f"relax must be a sequence of names such as ({relax!r},), got a single string")
+    return "+".join(relax)
+
+
+def _peers_text(peers: Peers) -> str:
+    if isinstance(peers, str):
+        return peers
+    try:
+        rows = ["".join("1" if cell else "0" for cell in row) for row in peers]
+    except TypeError:
+        raise ConfigError(f'peers must be "all", "none" or a matrix of booleans, got {peers!r}') from None
+    if any(len(row) != len(rows) for row in rows):
+        raise ConfigError(
+            f"peers must be a square matrix, got {len(rows)} rows of {[len(row) for row in rows]} columns"
+        )
+    return "/".join(rows)

@@ -1,0 +1,107 @@
+"""Events: points in the work of a stream that can be waited for and measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memlake import _native
+from memlake.errors import ClosedError, ConfigError, InvalidFree
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from memlake.device import Device
+
+__all__ = ["Event"]
+
+
+class Event:
+    """A point in the work of a stream. Make one with `Stream.record` or `Device.create_event`.
+
+    An event that was never recorded counts as done. ``end - start`` is the time between two events in milliseconds, if
+    both were made with ``timing=True``.
+    """
+
+    __slots__ = ("__weakref__", "_device", "_is_open", "_is_timed", "_owner")
+
+    _device: Device
+    _owner: _native.EventOwner
+    _is_timed: bool
+    _is_open: bool
+
+    def __init__(self) -> None:
+        raise TypeError("Event cannot be made by hand; use stream.record() or device.create_event()")
+
+    @classmethod
+    def _create(cls, device: Device, timing: bool) -> Self:
+        event = object.__new__(cls)
+        event._device = device
+        event._owner = _native.EventOwner(device._open, timing)
+        event._is_timed = timing
+        event._is_open = True
+        return event
+
+    @property
+    def handle(self) -> int:
+        """The ``CUevent`` as an int."""
+        self._open_device()
+        return self._owner.handle
+
+    @property
+    def device(self) -> Device:
+        """The device whose streams can record it."""
+        return self._device
+
+    @property
+    def is_timed(self) -> bool:
+        """True if it was made with ``timing=True``."""
+        return self._is_timed
+
+    @property
+    def is_done(self) -> bool:
+        """True if the work before the recorded point is finished. Does not wait."""
+        return self._open_device().event_is_done(self._owner.handle)
+
+    def sync(self) -> None:
+        """Waits until the work before the recorded point is finished."""
+        self._open_device().event_synchronize(self._owner.handle)
+
+    def close(self) -> None:
+        """Destroys the event; waits that are queued for it stay valid.
+
+        Raises:
+            InvalidFree: if it is closed already.
+        """
+        if not self._is_open:
+            raise InvalidFree(f"{self!r} was closed before")
+        self._owner.close()
+        self._is_open = False
+
+    def __sub__(self, start: Event) -> float:
+        """Milliseconds from `start` to this event; both must be done."""
+        if not isinstance(start, Event):
+            return NotImplemented
+        for event in (self, start):
+            if not event._is_timed:
+                raise ConfigError(f"{event!r} does not measure time; make it with device.create_event(timing=True)")
+        return self._open_device().event_elapsed_ms(start.handle, self._owner.handle)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._is_open:
+            self.close()
+
+    def __repr__(self) -> str:
+        state = f"handle={self._owner.handle:#x}" if self._is_open else "closed"
+        return f"Event(device={self._device.ordinal}, {state})"
+
+    def _open_device(self) -> _native.Device:
+        if not self._is_open:
+            raise ClosedError(f"{self!r} is closed")
+        return self._device._open

@@ -1,0 +1,298 @@
+"""The emulator's ledger: what exists, who made it, what was called, and what went wrong."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from memlake.units import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from memlake.device import Device
+
+__all__ = [
+    "AllocationEntry",
+    "ChunkEntry",
+    "ContextEntry",
+    "DeviceEntry",
+    "EventEntry",
+    "HostAllocationEntry",
+    "Incident",
+    "Ledger",
+    "MappingEntry",
+    "Origin",
+    "ReservationEntry",
+    "StreamEntry",
+]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Which call made something: its number, its name, the thread, and the code that called."""
+
+    sequence: int
+    call: str
+    thread: int
+    caller: str
+
+
+@dataclass(frozen=True)
+class DeviceEntry:
+    """An emulated device."""
+
+    ordinal: int
+    name: str
+    total: int
+    free: int
+    backing: str
+    profile: str
+    streams: str
+    granularity: int
+    recommended: int
+    is_open: bool
+
+
+@dataclass(frozen=True)
+class ReservationEntry:
+    """A reserved range of addresses; `mapped` is how many of its bytes have memory behind them."""
+
+    address: int
+    size: int
+    mapped: int
+    made_by: Origin
+
+
+@dataclass(frozen=True)
+class ChunkEntry:
+    """Physical memory from ``cuMemCreate``; `references` is how many releases it still needs."""
+
+    handle: int
+    size: int
+    device: int
+    location: str
+    references: int
+    mappings: int
+    exported: int
+    imported: bool
+    made_by: Origin
+
+
+@dataclass(frozen=True)
+class MappingEntry:
+    """A chunk at an address; `access` has the flags of each device that may touch it (1: read, 3: read and write)."""
+
+    address: int
+    size: int
+    handle: int
+    device: int
+    access: Mapping[int, int]
+    made_by: Origin
+
+
+@dataclass(frozen=True)
+class AllocationEntry:
+    """Memory from ``cuMemAlloc``."""
+
+    address: int
+    size: int
+    device: int
+    made_by: Origin
+
+
+@dataclass(frozen=True)
+class HostAllocationEntry:
+    """Page-locked host memory."""
+
+    address: int
+    size: int
+    kind: str
+    made_by: Origin
+
+
+@dataclass(frozen=True)
+class ContextEntry:
+    """A context; `retained` is how many releases a primary one still needs, `sticky` the error it is lost to, or 0."""
+
+    device: int
+    is_primary: bool
+    retained: int
+    sticky: int
+
+
+@dataclass(frozen=True)
+class StreamEntry:
+    """A stream; `pending` is how many pieces of its work are not finished."""
+
+    handle: int
+    device: int
+    flags: int
+    pending: int
+    made_by: Origin
+
+
+@dataclass(frozen=True)
+class EventEntry:
+    """An event."""
+
+    handle: int
+    device: int
+    flags: int
+    made_by: Origin
+
+
+@dataclass(frozen=True)
+class Incident:
+    """A contract violation or a warning: `text` is the sentence."""
+
+    sequence: int
+    call: str
+    code: int
+    text: str
+    thread: int
+
+    def __str__(self) -> str:
+        return f"{self.call}: {self.text}"
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Everything the emulated driver knew at one moment. ``print(ledger)`` shows it as a table."""
+
+    devices: Sequence[DeviceEntry]
+    reservations: Sequence[ReservationEntry]
+    chunks: Sequence[ChunkEntry]
+    mappings: Sequence[MappingEntry]
+    allocations: Sequence[AllocationEntry]
+    host_allocations: Sequence[HostAllocationEntry]
+    contexts: Sequence[ContextEntry]
+    streams: Sequence[StreamEntry]
+    events: Sequence[EventEntry]
+    calls: Mapping[str, int]
+    violations: Sequence[Incident]
+    warnings: Sequence[Incident]
+
+    @classmethod
+    def from_json(cls, text: str) -> Ledger:
+        """Reads what the emulator writes."""
+        data = json.loads(text)
+        return cls(
+            devices=_entries(DeviceEntry, data["devices"]),
+            reservations=_entries(ReservationEntry, data["reservations"]),
+            chunks=_entries(ChunkEntry, data["chunks"]),
+            mappings=_entries(MappingEntry, data["mappings"]),
+            allocations=_entries(AllocationEntry, data["allocations"]),
+            host_allocations=_entries(HostAllocationEntry, data["host_allocations"]),
+            contexts=_entries(ContextEntry, data["contexts"]),
+            streams=_entries(StreamEntry, data["streams"]),
+            events=_entries(EventEntry, data["events"]),
+            calls=MappingProxyType(dict(data["calls"])),
+            violations=_entries(Incident, data["violations"]),
+            warnings=_entries(Incident, data["warnings"]),
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing is left: no memory, addresses, streams or events. Devices and contexts may be there."""
+        return not any(
+            (
+                self.reservations,
+                self.chunks,
+                self.mappings,
+                self.allocations,
+                self.host_allocations,
+                self.streams,
+                self.events,
+            )
+        )
+
+    def held(self, device: Device | int | None = None) -> int:
+        """Bytes of physical memory that are held on a device, or on all devices."""
+        ledger = self if device is None else self.of(device)
+        entries: list[ChunkEntry | AllocationEntry] = [*ledger.chunks, *ledger.allocations]
+        return sum(entry.size for entry in entries if entry.device >= 0)
+
+    def of(self, device: Device | int) -> Ledger:
+        """The part that belongs to one device. Calls, violations and warnings stay those of the whole driver."""
+        ordinal = device if isinstance(device, int) else device.ordinal
+        mappings = [entry for entry in self.mappings if entry.device == ordinal]
+        return replace(
+            self,
+            devices=tuple(entry for entry in self.devices if entry.ordinal == ordinal),
+            reservations=tuple(
+                entry
+                for entry in self.reservations
+                if any(entry.address <= mapping.address < entry.address + entry.size for mapping in mappings)
+            ),
+            chunks=tuple(entry for entry in self.chunks if entry.device == ordinal),
+            mappings=tuple(mappings),
+            allocations=tuple(entry for entry in self.allocations if entry.device == ordinal),
+            host_allocations=(),
+            contexts=tuple(entry for entry in self.contexts if entry.device == ordinal),
+            streams=tuple(entry for entry in self.streams if entry.device == ordinal),
+            events=tuple(entry for entry in self.events if entry.device == ordinal),
+        )
+
+    def __str__(self) -> str:
+        lines = [_device_line(device, self.held(device.ordinal)) for device in self.devices if device.is_open]
+        lines += _section(
+            "reservation", self.reservations, lambda entry: f"{_place(entry)}, {format_bytes(entry.mapped)} mapped"
+        )
+        lines += _section("chunk", self.chunks, _chunk_line)
+        lines += _section("mapping", self.mappings, lambda entry: f"{_place(entry)} of device {entry.device}")
+        lines += _section("allocation", self.allocations, lambda entry: f"{_place(entry)} of device {entry.device}")
+        lines += _section("host allocation", self.host_allocations, lambda entry: f"{_place(entry)}, {entry.kind}")
+        lines += _section(
+            "stream", self.streams, lambda entry: f"{entry.handle:#x} of device {entry.device}, {entry.pending} pending"
+        )
+        lines += _section("event", self.events, lambda entry: f"{entry.handle:#x} of device {entry.device}")
+        lines += _section("violation", self.violations, str)
+        lines += _section("warning", self.warnings, str)
+        if self.is_empty:
+            lines.append("nothing is left")
+        return "\n".join(lines)
+
+
+_Entry = TypeVar("_Entry")
+
+
+def _entries(kind: Callable[..., _Entry], rows: Iterable[Mapping[str, Any]]) -> tuple[_Entry, ...]:
+    return tuple(kind(**{key: _value(key, value) for key, value in row.items()}) for row in rows)
+
+
+def _value(key: str, value: Any) -> Any:
+    if key == "made_by":
+        return Origin(**value)
+    if key == "access":
+        # JSON has only strings as keys.
+        return MappingProxyType({int(device): flags for device, flags in value.items()})
+    return value
+
+
+def _device_line(device: DeviceEntry, held: int) -> str:
+    return f"device {device.ordinal}: {device.name}, {format_bytes(held)} held of {format_bytes(device.total)}"
+
+
+def _place(entry: ReservationEntry | MappingEntry | AllocationEntry | HostAllocationEntry) -> str:
+    return f"{entry.address:#x}  {format_bytes(entry.size)}"
+
+
+def _chunk_line(entry: ChunkEntry) -> str:
+    return (
+        f"{entry.handle:#x}  {format_bytes(entry.size)} of device {entry.device}, "
+        f"{entry.references} references, {entry.mappings} mappings"
+    )
+
+
+def _section(noun: str, entries: Sequence[_Entry], line: Callable[[_Entry], str]) -> list[str]:
+    """A heading with the count, then one line for each entry with the call that made it."""
+    if not entries:
+        return []
+    lines = [f"{len(entries)} {noun}{'' if len(entries) == 1 else 's'}:"]
+    for entry in entries:
+        origin = getattr(entry, "made_by", None)
+        lines.append(f"  {line(entry)}" + (f"  ({origin.call} #{origin.sequence})" if origin else ""))
+    return lines

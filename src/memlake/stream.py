@@ -1,0 +1,213 @@
+"""Streams: ordered work on a device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from memlake import _native
+from memlake.errors import ClosedError, ConfigError, InvalidFree
+from memlake.event import Event
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from memlake.device import Device
+
+__all__ = ["Stream", "StreamLike", "SupportsCudaStream", "resolve_stream"]
+
+_DEFAULT = 0  # CUDA's handle for the default stream of the current context
+_LARGEST_HANDLE = 2**64 - 1
+
+
+@runtime_checkable
+class SupportsCudaStream(Protocol):
+    """An object of another library that offers a CUDA stream (cuda.core, CuPy, PyTorch, Numba, ...)."""
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """(0, handle): the version of this protocol and the ``CUstream``."""
+        ...
+
+
+class Stream:
+    """Ordered work on one device. Make one with `Device.create_stream`, or wrap another library's with `from_handle`.
+
+    Wherever memlake takes ``stream=``, it takes one of these, any object with ``__cuda_stream__``, or the raw handle as
+    an int. A stream that is dropped is destroyed; work that is queued on it is finished all the same.
+    """
+
+    __slots__ = ("__weakref__", "_device", "_handle", "_is_open", "_owner")
+
+    _device: Device
+    _handle: int
+    _owner: _native.StreamOwner | None  # None: somebody else's stream, never destroyed by us
+    _is_open: bool
+
+    def __init__(self) -> None:
+        raise TypeError("Stream cannot be made by hand; use device.create_stream() or Stream.from_handle()")
+
+    @classmethod
+    def _make(cls, device: Device, handle: int, owner: _native.StreamOwner | None) -> Self:
+        stream = object.__new__(cls)
+        stream._device = device
+        stream._handle = handle
+        stream._owner = owner
+        stream._is_open = True
+        return stream
+
+    @classmethod
+    def _create(cls, device: Device, nonblocking: bool, priority: int) -> Self:
+        owner = _native.StreamOwner(device._open, nonblocking, priority)
+        return cls._make(device, owner.handle, owner)
+
+    @classmethod
+    def _default_of(cls, device: Device) -> Self:
+        return cls._make(device, _DEFAULT, None)
+
+    @classmethod
+    def from_handle(cls, handle: int | SupportsCudaStream, *, device: Device) -> Self:
+        """A stream that somebody else owns and must keep alive.
+
+        Args:
+            handle: the ``CUstream`` as an int, or an object with ``__cuda_stream__``.
+            device: the device it belongs to.
+        """
+        return cls._make(device, _foreign_handle(handle), None)
+
+    @property
+    def handle(self) -> int:
+        """The ``CUstream`` as an int."""
+        self._open_device()
+        return self._handle
+
+    @property
+    def device(self) -> Device:
+        """The device it works on."""
+        return self._device
+
+    @property
+    def is_done(self) -> bool:
+        """True if all work queued so far is finished. Does not wait."""
+        return self._open_device().stream_is_done(self._handle)
+
+    def sync(self) -> None:
+        """Waits until all work queued so far is finished."""
+        self._open_device().stream_synchronize(self._handle)
+
+    def record(self, event: Event | None = None) -> Event:
+        """Marks this point of the stream: the event is done when everything queued so far is.
+
+        Args:
+            event: the event to record; None makes a new one, without timing.
+        """
+        core = self._open_device()
+        if event is None:
+            event = self._device.create_event()
+        core.event_record(event.handle, self._handle)
+        return event
+
+    def wait(self, other: Event | StreamLike) -> None:
+        """Lets later work of this stream begin only when an event, or what another stream has queued so far, is done.
+
+        The calling thread does not wait.
+        """
+        core = self._open_device()
+        if isinstance(other, Event):
+            core.stream_wait(self._handle, other.handle)
+            return
+        if other is None:
+            raise ConfigError("nothing to wait for: give an Event or a stream")
+        source = other if isinstance(other, Stream) else Stream.from_handle(other, device=self._device)
+        # Destroying an event whose wait is queued is legal: the driver keeps it until the wait is over.
+        with source.record() as event:
+            core.stream_wait(self._handle, event.handle)
+
+    def close(self) -> None:
+        """Destroys the stream; work that is queued on it is finished all the same. Somebody else's is only let go.
+
+        Raises:
+            InvalidFree: if it is closed already, or is a device's default stream.
+        """
+        if not self._is_open:
+            raise InvalidFree(f"{self!r} was closed before")
+        if self._owner is None and self._handle == _DEFAULT:
+            raise InvalidFree(f"{self!r} is the device's default stream and cannot be closed")
+        if self._owner is not None:
+            self._owner.close()
+        self._is_open = False
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """The protocol other libraries read: (0, handle)."""
+        return (0, self.handle)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._is_open and not (self._owner is None and self._handle == _DEFAULT):
+            self.close()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Stream):
+            return NotImplemented
+        return self._device == other._device and self._handle == other._handle
+
+    def __hash__(self) -> int:
+        return hash((self._device, self._handle))
+
+    def __repr__(self) -> str:
+        if not self._is_open:
+            return f"Stream(device={self._device.ordinal}, closed)"
+        which = "default" if self._handle == _DEFAULT else f"handle={self._handle:#x}"
+        return f"Stream(device={self._device.ordinal}, {which})"
+
+    def _open_device(self) -> _native.Device:
+        if not self._is_open:
+            raise ClosedError(f"{self!r} is closed")
+        return self._device._open
+
+
+StreamLike = Stream | SupportsCudaStream | int | None
+"""What every ``stream=`` argument takes."""
+
+
+def resolve_stream(stream: StreamLike, device: Device) -> Stream:
+    """The stream that a ``stream=`` argument means. The only code that reads such an argument.
+
+    Args:
+        stream: None for the device's default stream; a `Stream`; an object with ``__cuda_stream__``; a handle.
+        device: the device whose work it is; a foreign stream is taken to belong to it.
+
+    Raises:
+        ConfigError: if it is none of these, or a stream of another driver.
+    """
+    if stream is None:
+        return device.default_stream
+    if not isinstance(stream, Stream):
+        return Stream.from_handle(stream, device=device)
+    if stream.device._core.driver.library != device._core.driver.library:
+        raise ConfigError(f"{stream!r} belongs to another driver than {device!r}")
+    return stream
+
+
+def _foreign_handle(stream: object) -> int:
+    if isinstance(stream, int) and not isinstance(stream, bool):
+        handle: object = stream
+    elif isinstance(stream, SupportsCudaStream):
+        answer = stream.__cuda_stream__()
+        if not (isinstance(answer, tuple) and len(answer) == 2):
+            raise ConfigError(f"__cuda_stream__ of {stream!r} must answer (version, handle), it answered {answer!r}")
+        version, handle = answer
+        if version != 0:
+            raise ConfigError(f"__cuda_stream__ of {stream!r} has version {version!r}; memlake knows version 0")
+    else:
+        raise ConfigError(
+            "stream must be None, a memlake Stream, an object with __cuda_stream__, or a handle as an int; "
+            f"got {type(stream).__name__}"
+        )
+    if not isinstance(handle, int) or not 0 <= handle <= _LARGEST_HANDLE:
+        raise ConfigError(f"{handle!r} is not a stream handle")
+    return handle

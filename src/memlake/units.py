@@ -1,0 +1,101 @@
+"""Sizes for people and for machines: ``"4GiB"`` ↔ 4294967296. The only code that parses or formats bytes.
+
+A size is an int (bytes), or a string with a unit (``"512MB"`` is 512 000 000, ``"512MiB"`` is 536 870 912; the case
+does not matter, ``"4G"`` means GiB as in Docker), or a share such as ``"50%"`` where a whole is known.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from typing import SupportsIndex
+
+from memlake.errors import ConfigError
+
+__all__ = ["LARGEST_SIZE", "Size", "format_bytes", "parse_bytes"]
+
+Size = SupportsIndex | str
+"""What every ``nbytes``, ``memory`` or ``limit`` argument takes."""
+
+LARGEST_SIZE = 2**63 - 1
+"""The largest size that makes sense: drivers, files and Python's own buffers count bytes in signed 64 bits."""
+
+_BINARY = {"": 1, "b": 1} | {
+    prefix + suffix: 1024**power for power, prefix in enumerate("kmgtp", start=1) for suffix in ("", "ib")
+}
+_DECIMAL = {prefix + "b": 1000**power for power, prefix in enumerate("kmgtp", start=1)}
+_UNITS = _BINARY | _DECIMAL
+
+# At most 40 digits: more cannot be a size, and nobody should be able to make us compute with megabytes of digits.
+_SIZE = re.compile(r"([+-]?)(\d{1,40}(?:\.\d{1,40})?)\s*([a-z]*|%)", re.ASCII)
+
+
+def parse_bytes(size: Size, *, of: int | None = None, what: str = "size") -> int:
+    """Turns a size into bytes.
+
+    Args:
+        size: an int, or a string such as ``"4GiB"``, ``"512MB"``, ``"1.5 GiB"`` or ``"50%"``.
+        of: the whole that a percentage is a share of; without it percentages are refused.
+        what: how the error message calls the value.
+
+    Raises:
+        ConfigError: if it is no size, is negative, or is larger than any memory (2^63 - 1 bytes).
+    """
+    nbytes = _parse_text(size, of, what) if isinstance(size, str) else _parse_number(size, what)
+    if nbytes < 0:
+        raise ConfigError(f"{what} must not be negative, got {size!r}")
+    if nbytes > LARGEST_SIZE:
+        raise ConfigError(f"{what} {_shorten(size)} is larger than any memory (at most {LARGEST_SIZE} bytes)")
+    return nbytes
+
+
+def format_bytes(nbytes: int) -> str:
+    """Formats bytes for people: ``"10 GiB"``, ``"640 MiB"``, ``"1.5 KiB"``, ``"0 B"``; two decimals at most."""
+    sign, rest = ("-", -nbytes) if nbytes < 0 else ("", nbytes)
+    for power, unit in reversed(list(enumerate(("B", "KiB", "MiB", "GiB", "TiB", "PiB")))):
+        if rest >= 1024**power or power == 0:
+            number = f"{rest / 1024**power:.2f}".rstrip("0").rstrip(".")
+            return f"{sign}{number} {unit}"
+    raise AssertionError("unreachable: power 0 always matches")
+
+
+def _parse_number(size: object, what: str) -> int:
+    # bool is an int to Python, but True bytes is a mistake, not one byte.
+    if not isinstance(size, bool):
+        try:
+            return operator.index(size)  # type: ignore[arg-type]  # TypeError is the answer we want
+        except TypeError:
+            pass
+    raise ConfigError(f'{what} must be an int or a string such as "4GiB", got {size!r} of type {type(size).__name__}')
+
+
+def _parse_text(size: str, of: int | None, what: str) -> int:
+    match = _SIZE.fullmatch(size.strip().lower())
+    if match is None:
+        raise ConfigError(f'{what} {_shorten(size)} is not a size; write for instance "4GiB", "512MB" or 4096')
+    sign, digits, unit = match.groups()
+    # Whole numbers throughout: a float would round sizes above 2^53.
+    whole, _, fraction = digits.partition(".")
+    numerator = int(whole + fraction)
+    denominator: int = 10 ** len(fraction)
+    if unit == "%":
+        if of is None:
+            raise ConfigError(f"{what} {_shorten(size)} is a share, but there is no whole to take it from")
+        if numerator > 100 * denominator:
+            raise ConfigError(f"{what} {_shorten(size)} is more than the whole")
+        nbytes = numerator * of // (100 * denominator)
+    elif unit in _UNITS:
+        nbytes, rest = divmod(numerator * _UNITS[unit], denominator)
+        if rest:
+            raise ConfigError(f"{what} {_shorten(size)} is not a whole number of bytes")
+    else:
+        raise ConfigError(
+            f"{what} {_shorten(size)} has the unknown unit {unit!r}; "
+            "known: B, KB, MB, GB, TB, PB, KiB, MiB, GiB, TiB, PiB"
+        )
+    return -nbytes if sign == "-" else nbytes
+
+
+def _shorten(size: object) -> str:
+    text = repr(size)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,19 @@
+"""Virtual memory by hand: physical memory (`Chunk`) and addresses (`Reservation`) apart, brought together by `Mapping`.
+
+::
+
+    with vmm.reserve(gpu, "4MiB") as addresses, vmm.create(gpu, "2MiB") as chunk:
+        here = addresses.map(chunk, access=gpu)
+        there = addresses.map(chunk, "2MiB", access=gpu)     # the same bytes at a second address
+        here.fill(7)
+
+A `Segment` is a contiguous range that shows many chunks: its own (`Segment.create`) or others' free ones, of one
+device or several (`stitch`).
+"""
+
+from memlake.vmm.chunk import Chunk, create, import_chunk
+from memlake.vmm.mapping import Mapping
+from memlake.vmm.reservation import Reservation, reserve
+from memlake.vmm.segment import Segment, stitch
+
+__all__ = ["Chunk", "Mapping", "Reservation", "Segment", "create", "import_chunk", "reserve", "stitch"]

@@ -1,0 +1,216 @@
+"""Physical chunks: memory without an address."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+from weakref import ReferenceType, ref
+
+from memlake import _native
+from memlake.errors import ClosedError, ConfigError, InvalidFree
+from memlake.units import Size, format_bytes, parse_bytes
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from memlake.device import Device
+    from memlake.vmm.segment import Segment
+
+__all__ = ["Chunk", "chunk_sizes", "claim", "create", "hand_over", "import_chunk", "let_go"]
+
+# Guards the users of all chunks: a segment claims several chunks at once, or none.
+_claims = threading.Lock()
+
+
+def create(device: Device, nbytes: Size, *, exportable: bool = False) -> Chunk:
+    """Takes physical memory from a device (``cuMemCreate``). It has no address until it is mapped.
+
+    Args:
+        device: whose memory.
+        nbytes: a multiple of the device's granularity; the driver does not round.
+        exportable: True if another process shall be able to import it.
+
+    Raises:
+        DriverError: as the driver answers; `is_out_of_memory` if the device has not enough left.
+    """
+    return Chunk._make(device, _native.PhysicalChunk(device._open, parse_bytes(nbytes, what="nbytes"), exportable))
+
+
+def import_chunk(device: Device, fd: int, nbytes: Size) -> Chunk:
+    """Opens a chunk that another process exported. The descriptor may be closed afterwards.
+
+    Args:
+        device: the device whose memory it is, in this process.
+        fd: the file descriptor, as received (``socket.recv_fds``, ``multiprocessing.reduction``).
+        nbytes: its size; the driver does not tell.
+    """
+    if isinstance(fd, bool) or not isinstance(fd, int):
+        raise ConfigError(f"a file descriptor is an int, got {fd!r} of type {type(fd).__name__}")
+    return Chunk._make(device, _native.PhysicalChunk.import_fd(device._open, fd, parse_bytes(nbytes, what="nbytes")))
+
+
+class Chunk:
+    """Physical memory made by one ``cuMemCreate``. It is never cut; it may be mapped at many places.
+
+    A chunk has at most one user: the segment that took it or was stitched from it. A chunk without a user is free.
+    A chunk that is dropped goes back to the device when its last mapping is gone.
+    """
+
+    # The one place where a chunk's state lives. Both are weak: a segment that is dropped frees its chunks.
+    __slots__ = ("__weakref__", "_core", "_device", "_home", "_user")
+
+    _core: _native.PhysicalChunk
+    _device: Device
+    _user: ReferenceType[Segment] | None
+    _home: ReferenceType[Segment] | None
+
+    def __init__(self) -> None:
+        raise TypeError("Chunk cannot be made by hand; use memlake.vmm.create() or memlake.vmm.import_chunk()")
+
+    @classmethod
+    def _make(cls, device: Device, core: _native.PhysicalChunk) -> Self:
+        chunk = object.__new__(cls)
+        chunk._core = core
+        chunk._device = device
+        chunk._user = None
+        chunk._home = None
+        return chunk
+
+    @property
+    def nbytes(self) -> int:
+        """Its size."""
+        return self._core.nbytes
+
+    @property
+    def device(self) -> Device:
+        """Whose memory it is."""
+        return self._device
+
+    @property
+    def handle(self) -> int:
+        """The driver's ``CUmemGenericAllocationHandle``."""
+        return self._open.handle
+
+    @property
+    def user(self) -> Segment | None:
+        """The segment that uses it, or None."""
+        return self._user() if self._user is not None else None
+
+    @property
+    def home(self) -> Segment | None:
+        """The segment that made it and will give it back, or None if it was made by hand."""
+        return self._home() if self._home is not None else None
+
+    @property
+    def is_free(self) -> bool:
+        """True if it has no user."""
+        return self.user is None
+
+    @property
+    def is_open(self) -> bool:
+        """False once it was closed."""
+        return self._core.is_open
+
+    def export(self) -> int:
+        """A new file descriptor for another process (only if made with ``exportable=True``).
+
+        The descriptor keeps the memory alive; the caller must close it (``os.close``).
+        """
+        return self._open.export_fd()
+
+    def close(self) -> None:
+        """Gives the chunk up. The memory goes back to the device when its last mapping is gone.
+
+        Raises:
+            InvalidFree: if it is closed already, or a segment uses or owns it.
+        """
+        if not self.is_open:
+            raise InvalidFree(f"{self!r} was closed before")
+        holder = self.user or self.home
+        if holder is not None:
+            raise InvalidFree(f"{self!r} belongs to {holder!r}; close that instead")
+        self._core.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.is_open:
+            self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if not self.is_open else "free" if self.is_free else "used"
+        return f"Chunk({format_bytes(self.nbytes)} on device {self._device.ordinal}, {state})"
+
+    @property
+    def _open(self) -> _native.PhysicalChunk:
+        if not self.is_open:
+            raise ClosedError(f"{self!r} is closed")
+        return self._core
+
+
+def claim(chunks: Iterable[Chunk], user: Segment) -> None:
+    """Makes `user` the user of all the chunks, or of none of them.
+
+    Raises:
+        ConfigError: if one has a user already; the message names it.
+        ClosedError: if one is closed.
+    """
+    claimed: list[Chunk] = []
+    with _claims:
+        try:
+            for chunk in chunks:
+                if not isinstance(chunk, Chunk):
+                    raise ConfigError(f"expected a memlake Chunk, got {type(chunk).__name__}")
+                chunk._open  # noqa: B018  raises if it is closed
+                if chunk.user is user and chunk in claimed:
+                    raise ConfigError(f"{chunk!r} is given twice; a chunk has at most one user")
+                if not chunk.is_free:
+                    raise ConfigError(f"{chunk!r} is used by {chunk.user!r}; it must be free")
+                chunk._user = ref(user)
+                claimed.append(chunk)
+        except BaseException:
+            for chunk in claimed:
+                chunk._user = None
+            raise
+
+
+def let_go(chunks: Iterable[Chunk], user: Segment) -> None:
+    """Ends the use of those chunks that `user` uses."""
+    with _claims:
+        for chunk in chunks:
+            if chunk.user is user:
+                chunk._user = None
+
+
+def hand_over(chunks: Iterable[Chunk], before: Segment, after: Segment | None) -> None:
+    """Makes `after` what `before` was to the chunks: their user, their home, or both. None: nobody is."""
+    successor = ref(after) if after is not None else None
+    with _claims:
+        for chunk in chunks:
+            if chunk.user is before:
+                chunk._user = successor
+            if chunk.home is before:
+                chunk._home = successor
+
+
+def chunk_sizes(device: Device, nbytes: Size, chunk_size: Size | Sequence[Size] | None) -> Iterator[int]:
+    """The sizes of the chunks that make up `nbytes`: one size and the rest, or those given."""
+    total = parse_bytes(nbytes, what="nbytes")
+    if isinstance(chunk_size, Sequence) and not isinstance(chunk_size, str):
+        sizes = [parse_bytes(size, what="chunk_size") for size in chunk_size]
+        if sum(sizes) != total:
+            raise ConfigError(f"the chunk sizes add up to {format_bytes(sum(sizes))}, not to {format_bytes(total)}")
+        yield from sizes
+        return
+    each = device.recommended_granularity if chunk_size is None else parse_bytes(chunk_size, what="chunk_size")
+    if each == 0:
+        raise ConfigError("chunk_size must not be 0")
+    # One by one: a size beyond the device fails at the chunk that does not fit, not in a list of a billion numbers.
+    for place in range(0, total, each):
+        yield min(each, total - place)

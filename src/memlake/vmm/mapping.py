@@ -1,0 +1,147 @@
+"""Mappings: one chunk, visible at one place of a reservation."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from memlake.errors import ClosedError, InvalidFree
+from memlake.memory import Memory
+from memlake.units import format_bytes
+from memlake.vmm.access import Devices, Rights, device_list, flags_of, rights_of, rights_of_anybody, same_driver
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from memlake import _native
+    from memlake.device import Device
+    from memlake.vmm.chunk import Chunk
+    from memlake.vmm.reservation import Reservation
+
+__all__ = ["Mapping"]
+
+
+class Mapping(Memory):
+    """One chunk, visible at one place of a reservation. Make one with `Reservation.map`.
+
+    It keeps its chunk and its reservation. A mapping that is dropped is unmapped.
+    """
+
+    __slots__ = ("_chunk", "_core", "_offset", "_reservation")
+
+    _core: _native.Mapping
+    _reservation: Reservation
+    _chunk: Chunk
+    _offset: int
+
+    def __init__(self) -> None:
+        raise TypeError("Mapping cannot be made by hand; use reservation.map(chunk)")
+
+    @classmethod
+    def _make(cls, core: _native.Mapping, reservation: Reservation, chunk: Chunk, offset: int) -> Self:
+        mapping = object.__new__(cls)
+        Memory.__init__(mapping)
+        mapping._core = core
+        mapping._reservation = reservation
+        mapping._chunk = chunk
+        mapping._offset = offset
+        return mapping
+
+    @property
+    def address(self) -> int:
+        """Where its first byte is."""
+        return self._open.address
+
+    @property
+    def nbytes(self) -> int:
+        """How much of the chunk is mapped."""
+        return self._core.nbytes
+
+    @property
+    def device(self) -> Device:
+        """Whose memory the chunk is."""
+        return self._chunk.device
+
+    @property
+    def chunk(self) -> Chunk:
+        """What is mapped."""
+        return self._chunk
+
+    @property
+    def reservation(self) -> Reservation:
+        """Where it is mapped."""
+        return self._reservation
+
+    @property
+    def offset(self) -> int:
+        """Its place in the reservation."""
+        return self._offset
+
+    @property
+    def is_open(self) -> bool:
+        """False once it was unmapped."""
+        return self._core.is_open
+
+    def access(self, device: Device) -> Rights:
+        """What a device may do here."""
+        (user,) = same_driver(self.device, device_list(device))
+        return rights_of(self.device._open.get_access(self.address, user))
+
+    def set_access(self, devices: Devices, rights: Rights) -> None:
+        """Sets what devices may do here: ``"rw"``, ``"r"`` or ``"none"``.
+
+        Raises:
+            BufferError: for less than ``"rw"`` while a NumPy view is alive; nothing was changed.
+        """
+        flags = flags_of(rights)
+        users = same_driver(self.device, device_list(devices))
+        if rights != "rw":
+            self._views.refuse(f"lower access to {self!r}")
+        if users:
+            self.device._open.set_access(self.address, self.nbytes, users, flags)
+
+    def close(self) -> None:
+        """Unmaps the chunk from here.
+
+        Raises:
+            BufferError: while a NumPy view is alive; nothing was changed.
+            ContractViolation: on the emulator, while queued work uses the range; nothing was changed.
+            InvalidFree: if it is unmapped already.
+        """
+        if not self.is_open:
+            raise InvalidFree(f"{self!r} was unmapped before")
+        self._views.refuse(f"unmap {self!r}")
+        self._core.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.is_open:
+            self.close()
+
+    def __repr__(self) -> str:
+        place = f"{self._core.address:#x}" if self.is_open else "closed"
+        return f"Mapping({format_bytes(self.nbytes)} of device {self.device.ordinal}, {place})"
+
+    @property
+    def _open(self) -> _native.Mapping:
+        if not self.is_open:
+            raise ClosedError(f"{self!r} is closed")
+        return self._core
+
+    @contextmanager
+    def _driver_calls(self) -> Iterator[None]:
+        self._open  # noqa: B018  raises if it is closed
+        yield
+
+    def _viewed_devices(self) -> set[Device]:
+        return {self.device}
+
+    def _host_rights(self) -> Rights:
+        return rights_of_anybody([(self.address, self.device)])
