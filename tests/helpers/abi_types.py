@@ -1,0 +1,153 @@
+"""The CUDA driver's C ABI as ctypes sees it: numbers and struct mirrors, as in section C of the driver contract.
+
+Written by hand and apart from the C++ header of the core, so that a slip in one of the two shows as a failing test.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_int, c_uint8, c_uint16, c_void_p
+from enum import IntEnum
+
+
+class Result(IntEnum):
+    """The CUresult numbers that the cases name."""
+
+    SUCCESS = 0
+    INVALID_VALUE = 1
+    OUT_OF_MEMORY = 2
+    NOT_INITIALIZED = 3
+    DEINITIALIZED = 4
+    STUB_LIBRARY = 34
+    NO_DEVICE = 100
+    INVALID_DEVICE = 101
+    INVALID_CONTEXT = 201
+    PEER_ACCESS_UNSUPPORTED = 217
+    OPERATING_SYSTEM = 304
+    INVALID_HANDLE = 400
+    ILLEGAL_STATE = 401
+    NOT_FOUND = 500
+    NOT_READY = 600
+    ILLEGAL_ADDRESS = 700
+    PEER_ACCESS_ALREADY_ENABLED = 704
+    PEER_ACCESS_NOT_ENABLED = 705
+    CONTEXT_IS_DESTROYED = 709
+    LAUNCH_FAILED = 719
+    NOT_PERMITTED = 800
+    NOT_SUPPORTED = 801
+    SYSTEM_NOT_READY = 802
+    SYSTEM_DRIVER_MISMATCH = 803
+    UNKNOWN = 999
+
+
+VIOLATION = Result.LAUNCH_FAILED
+"""What a call answers that breaks the contract, where the contract names no other code."""
+
+ALLOCATION_PINNED = 1
+
+LOCATION_DEVICE = 1
+LOCATION_HOST = 2
+LOCATION_HOST_NUMA = 3
+LOCATION_HOST_NUMA_CURRENT = 4
+
+HANDLE_NONE = 0
+HANDLE_POSIX_FD = 1
+HANDLE_WIN32 = 2
+
+ACCESS_NONE = 0
+ACCESS_READ = 1
+ACCESS_READ_WRITE = 3
+
+GRANULARITY_MINIMUM = 0
+GRANULARITY_RECOMMENDED = 1
+
+STREAM_BLOCKING = 0
+STREAM_NON_BLOCKING = 1
+LEGACY_STREAM = 1
+"""The handle that names the legacy default stream."""
+
+EVENT_DEFAULT = 0
+EVENT_DISABLE_TIMING = 2
+EVENT_INTERPROCESS = 4
+
+ATTRIBUTE_VMM_SUPPORTED = 102
+ATTRIBUTE_POSIX_FD_SUPPORTED = 103
+
+POINTER_ATTRIBUTE_MAPPED = 13
+
+
+class MemLocation(ctypes.Structure):
+    """CUmemLocation."""
+
+    _fields_ = (("type", c_int), ("id", c_int))
+
+
+class MemAccessDesc(ctypes.Structure):
+    """CUmemAccessDesc; arrays of it have a stride of 12 bytes."""
+
+    _fields_ = (("location", MemLocation), ("flags", c_int))
+
+
+class MemAllocFlags(ctypes.Structure):
+    """The anonymous struct `allocFlags` of CUmemAllocationProp."""
+
+    _fields_ = (
+        ("compression_type", c_uint8),
+        ("gpu_direct_rdma_capable", c_uint8),
+        ("usage", c_uint16),
+        ("reserved", c_uint8 * 4),
+    )
+
+
+class MemAllocationProp(ctypes.Structure):
+    """CUmemAllocationProp; ctypes zeroes all of it, which the contract asks for."""
+
+    _fields_ = (
+        ("type", c_int),
+        ("requested_handle_types", c_int),
+        ("location", MemLocation),
+        ("win32_handle_meta_data", c_void_p),
+        ("alloc_flags", MemAllocFlags),
+    )
+
+
+class EmulatorRange(ctypes.Structure):
+    """memlakeEmulatorRange: what a piece of emulated device work touches."""
+
+    _fields_ = (("address", ctypes.c_uint64), ("size", ctypes.c_uint64), ("is_write", c_int))
+
+
+HostFunction = ctypes.CFUNCTYPE(None, c_void_p)
+"""CUhostFn."""
+
+
+def device_prop(device: int, handle_types: int = HANDLE_NONE) -> MemAllocationProp:
+    """What ordinary device memory is created with."""
+    return MemAllocationProp(
+        type=ALLOCATION_PINNED,
+        requested_handle_types=handle_types,
+        location=MemLocation(type=LOCATION_DEVICE, id=device),
+    )
+
+
+def access_descs(devices: list[int], flags: int) -> ctypes.Array[MemAccessDesc]:
+    """One descriptor per device, all with the same rights."""
+    descs = (MemAccessDesc * len(devices))()
+    for desc, device in zip(descs, devices, strict=True):
+        desc.location = MemLocation(type=LOCATION_DEVICE, id=device)
+        desc.flags = flags
+    return descs
+
+
+def result_name(code: int) -> str:
+    """`1 (INVALID_VALUE)`; a number without a name stays a number."""
+    try:
+        return f"{int(code)} ({Result(code).name})"
+    except ValueError:
+        return str(int(code))
+
+
+SIZES = {MemLocation: 8, MemAccessDesc: 12, MemAllocationProp: 32}
+for _struct, _size in SIZES.items():
+    if ctypes.sizeof(_struct) != _size:
+        raise ImportError(f"{_struct.__name__} has {ctypes.sizeof(_struct)} bytes here; CUDA's has {_size}")
