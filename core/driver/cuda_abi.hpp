@@ -3,8 +3,8 @@
 // The CUDA driver's C ABI, as far as we use it: types, constants, struct layouts.
 //
 // Written from the public documentation so that the project builds without a CUDA toolkit. Names are CUDA's own, inside
-// `memlake::cuda`, so they never clash with a real cuda.h; tests/native/check_cuda_h.cpp compares every size, offset and
-// number with a real header where one is installed. Layouts are the same from CUDA 11.2 to 13.x.
+// `memlake::cuda`, so they never clash with a real cuda.h; tests/native/check_cuda_h.cpp compares every size, offset
+// and number with a real header where one is installed. Layouts are the same from CUDA 11.2 to 13.x.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,0 +1,57 @@
+// The single place where a C++ error becomes a Python one. The classes are Python's own (memlake/errors.py), so they
+// are imported when first needed: at import time memlake.errors may not exist yet.
+
+#include <exception>
+
+#include "base/error.hpp"
+#include "bindings.hpp"
+
+namespace memlake::bindings {
+namespace {
+
+const char* class_name(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::config:
+      return "ConfigError";
+    case ErrorKind::closed:
+      return "ClosedError";
+    case ErrorKind::invalid_free:
+      return "InvalidFree";
+    case ErrorKind::contract_violation:
+      return "ContractViolation";
+    default:
+      return "DriverError";
+  }
+}
+
+void raise(const Error& error) {
+  if (error.kind() == ErrorKind::invalid_argument) {
+    PyErr_SetString(PyExc_ValueError, error.what());
+    return;
+  }
+  const nb::object type = nb::module_::import_("memlake.errors").attr(class_name(error.kind()));
+  const DriverAnswer* answer = error.answer();
+  const nb::object value = answer == nullptr
+                               ? type(error.what())
+                               : type(answer->call, answer->code, answer->name.c_str(), answer->meaning.c_str(),
+                                      answer->detail.c_str(), kind_name(error.kind()));
+  PyErr_SetObject(type.ptr(), value.ptr());
+}
+
+}  // namespace
+
+void translate_exceptions() {
+  nb::register_exception_translator([](const std::exception_ptr& pointer, void*) {
+    try {
+      std::rethrow_exception(pointer);
+    } catch (const Error& error) {
+      try {
+        raise(error);
+      } catch (nb::python_error& python) {
+        python.restore();  // the class could not be imported or made: say that instead
+      }
+    }
+  });
+}
+
+}  // namespace memlake::bindings

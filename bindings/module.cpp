@@ -1,0 +1,21 @@
+// memlake._native: a table of contents. Bindings carry no logic; what a class does is written in core/.
+
+#include "bindings.hpp"
+
+NB_MODULE(_native, m) {
+  using namespace memlake::bindings;
+  m.doc() =
+      "The native core. It knows no sizes like '8GiB', no defaults and no NumPy: it takes integers and native "
+      "objects.\n"
+      "A driver failure raises memlake.errors.DriverError or its subclass ContractViolation, a library that cannot be\n"
+      "loaded memlake.errors.ConfigError, use after close memlake.errors.ClosedError, closing twice InvalidFree.";
+  m.attr("__version__") = MEMLAKE_VERSION;
+  m.def("noop", [] {}, "Does nothing; its cost is the cost of a call from Python into the core.");
+  translate_exceptions();
+  bind_driver(m);
+  bind_device(m);
+  bind_streams(m);
+  bind_emulated_work(m);
+  bind_vmm(m);
+  bind_undo_failure(m);
+}

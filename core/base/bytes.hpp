@@ -1,0 +1,33 @@
+#pragma once
+
+// Bytes: a size. Its own type, so that a size is never taken for an address, a count or a handle.
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+
+namespace memlake {
+
+struct Bytes {
+  std::uint64_t count = 0;
+
+  /// False for every size if `unit` is 0: nothing is a multiple of an unknown granularity.
+  constexpr bool is_multiple_of(Bytes unit) const { return unit.count != 0 && count % unit.count == 0; }
+
+  friend constexpr auto operator<=>(Bytes, Bytes) = default;
+  friend constexpr Bytes operator+(Bytes a, Bytes b) { return {a.count + b.count}; }
+  friend constexpr Bytes operator-(Bytes a, Bytes b) { return {a.count - b.count}; }
+  friend constexpr Bytes operator*(Bytes a, std::uint64_t times) { return {a.count * times}; }
+};
+
+inline constexpr Bytes KiB{std::uint64_t{1} << 10};
+inline constexpr Bytes MiB{std::uint64_t{1} << 20};
+inline constexpr Bytes GiB{std::uint64_t{1} << 30};
+
+/// Nothing when the sum does not fit into 64 bits: sizes come from people.
+constexpr std::optional<Bytes> checked_add(Bytes a, Bytes b) {
+  const Bytes sum = a + b;
+  return sum < a ? std::nullopt : std::optional{sum};
+}
+
+}  // namespace memlake

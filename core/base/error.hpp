@@ -1,0 +1,59 @@
+#pragma once
+
+// The one error type of the core. Its kind is what a caller decides on; its text is for people.
+
+#include <exception>
+#include <memory>
+#include <string>
+
+namespace memlake {
+
+enum class ErrorKind {
+  // memlake refused, before any driver call
+  config,            ///< a library that cannot be loaded, or settings that make no sense
+  invalid_argument,  ///< an argument that cannot be meant
+  closed,            ///< use of an owner after close()
+  invalid_free,      ///< closed twice, or while something still lives in it
+  // the driver answered
+  out_of_memory,       ///< physical memory is exhausted: giving some back may help
+  address_exhaustion,  ///< addresses are exhausted, or cannot be reserved like this: giving memory back does not help
+  sticky,              ///< earlier device work failed and the context is lost: nothing helps but a new process
+  contract_violation,  ///< the emulator refused what would crash or corrupt on a real driver; nothing was changed
+  not_ready,           ///< the work is not complete; an answer, not a failure
+  driver_gone,         ///< not initialised, forked, or already shut down: an undo has nothing left to undo
+  invalid_call,        ///< the driver refused the arguments
+  other,
+};
+
+/// The kind's name as Python shows it.
+const char* kind_name(ErrorKind kind) noexcept;
+
+/// What a driver said, in full.
+struct DriverAnswer {
+  const char* call;     ///< CUDA's name of the function; static
+  int code;             ///< the CUresult
+  std::string name;     ///< its name in cuda.h
+  std::string meaning;  ///< what it usually means to a user of memlake
+  std::string detail;   ///< why, in the driver's own words, if it says so; "" else
+};
+
+class Error : public std::exception {
+ public:
+  /// memlake refused.
+  Error(ErrorKind kind, std::string message);
+  /// The driver answered.
+  Error(ErrorKind kind, DriverAnswer answer);
+
+  ErrorKind kind() const noexcept { return kind_; }
+  /// Null unless the driver answered.
+  const DriverAnswer* answer() const noexcept { return answer_.get(); }
+  const char* what() const noexcept override { return message_->c_str(); }
+
+ private:
+  // Shared and constant: copying an exception must not throw.
+  ErrorKind kind_;
+  std::shared_ptr<const DriverAnswer> answer_;
+  std::shared_ptr<const std::string> message_;
+};
+
+}  // namespace memlake

@@ -1,0 +1,60 @@
+#pragma once
+
+// Ownership: the promise that an owner's undo call is made once, by one thread, and not forgotten when it fails.
+
+#include <atomic>
+#include <string>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/undo_failure.hpp"
+
+namespace memlake {
+
+/// Moves like the thing it guards: the object moved from owns nothing.
+class Ownership {
+ public:
+  Ownership() = default;
+  Ownership(Ownership&& other) noexcept : is_held_(other.is_held_.exchange(false)) {}
+  Ownership& operator=(Ownership&&) = delete;
+
+  bool is_held() const noexcept { return is_held_.load(); }
+
+  void require(const char* noun) const {
+    if (!is_held()) throw Error(ErrorKind::closed, std::string(noun) + " is closed");
+  }
+
+  /// Takes the right to undo; Error(invalid_free) if it is gone. The caller undoes, or gives the right back.
+  void take(const char* noun) {
+    if (!is_held_.exchange(false)) throw Error(ErrorKind::invalid_free, std::string(noun) + " is closed already");
+  }
+  void give_back() noexcept { is_held_.store(true); }
+
+  /// For close(): runs `undo`. If that throws, the error passes and ownership stays, so close() may be tried again.
+  template <class Undo>
+  void end(const char* noun, Undo&& undo) {
+    take(noun);
+    try {
+      std::forward<Undo>(undo)();
+    } catch (...) {
+      give_back();
+      throw;
+    }
+  }
+
+  /// For destructors: runs `undo` if there is something to undo; a failure goes to the hook.
+  template <class Undo>
+  void end_quietly(Undo&& undo) noexcept {
+    if (!is_held_.exchange(false)) return;
+    try {
+      std::forward<Undo>(undo)();
+    } catch (const Error& error) {
+      report_undo_failure(error);
+    }
+  }
+
+ private:
+  std::atomic<bool> is_held_{true};
+};
+
+}  // namespace memlake

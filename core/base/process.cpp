@@ -1,0 +1,22 @@
+#include "base/process.hpp"
+
+#include <pthread.h>
+
+#include <atomic>
+
+namespace memlake {
+namespace {
+
+std::atomic<unsigned> generation{1};
+
+}  // namespace
+
+unsigned process_generation() noexcept {
+  // An error here means no memory for the handler's record; then forks go unnoticed and the driver itself answers 3.
+  static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { generation.fetch_add(1, std::memory_order_relaxed); });
+  static_cast<void>(registered);
+  return generation.load(std::memory_order_relaxed);
+}
+
+}  // namespace memlake

@@ -1,0 +1,95 @@
+#include "driver/counting_driver.hpp"
+
+#include <algorithm>
+
+#include "driver/cost_model.hpp"
+
+namespace memlake {
+
+// Charge<call> is told the arguments before the call is passed on, and the result after it. Most calls are free.
+template <Call call>
+struct CountingDriver::Charge {
+  explicit Charge(CountingDriver&) {}
+  template <class... Arguments>
+  void before(const Arguments&...) {}
+  void after(CUresult) {}
+};
+
+// A call with a fixed price.
+#define PRICE(call, microseconds)                                            \
+  template <>                                                                \
+  struct CountingDriver::Charge<Call::call> {                                \
+    explicit Charge(CountingDriver& driver) { driver.add_us(microseconds); } \
+    template <class... Arguments>                                            \
+    void before(const Arguments&...) {}                                      \
+    void after(CUresult) {}                                                  \
+  }
+PRICE(cuMemAddressReserve, cost::address_reserve);
+PRICE(cuMemAddressFree, cost::address_free);
+PRICE(cuMemRelease, cost::release);
+PRICE(cuMemAlloc, cost::alloc);
+PRICE(cuMemFree, cost::free);
+#undef PRICE
+
+template <>
+struct CountingDriver::Charge<Call::cuMemCreate> {
+  CountingDriver& driver;
+  void before(const void*, size_t size, const void*, unsigned long long) { driver.add_us(cost::create_of({size})); }
+  void after(CUresult) {}
+};
+
+template <>
+struct CountingDriver::Charge<Call::cuMemMap> {
+  CountingDriver& driver;
+  AddressRange range{};
+  void before(CUdeviceptr address, size_t size, size_t, CUmemGenericAllocationHandle, unsigned long long) {
+    range = {{address}, {size}};
+    driver.add_us(cost::map);
+  }
+  void after(CUresult result) {
+    if (result == CUDA_SUCCESS) driver.mapped_.add(range);
+  }
+};
+
+template <>
+struct CountingDriver::Charge<Call::cuMemUnmap> {
+  CountingDriver& driver;
+  std::vector<AddressRange> taken{};
+  void before(CUdeviceptr address, size_t size) {
+    taken = driver.mapped_.take_from({{address}, {size}});
+    driver.add_us(cost::unmap_per_handle * static_cast<double>(taken.size()));
+  }
+  void after(CUresult result) {
+    if (result == CUDA_SUCCESS) return;
+    for (const AddressRange& range : taken) driver.mapped_.add(range);
+  }
+};
+
+template <>
+struct CountingDriver::Charge<Call::cuMemSetAccess> {
+  CountingDriver& driver;
+  void before(CUdeviceptr address, size_t size, const void*, size_t descriptors) {
+    const auto handles = driver.mapped_.count_in({{address}, {size}});
+    driver.add_us(cost::set_access_per_handle * static_cast<double>(handles) * static_cast<double>(descriptors));
+  }
+  void after(CUresult) {}
+};
+
+#define F(name, symbol, need, parameters, arguments)                       \
+  CUresult CountingDriver::name parameters {                               \
+    counts_[index_of(Call::name)].fetch_add(1, std::memory_order_relaxed); \
+    Charge<Call::name> charge{*this};                                      \
+    charge.before arguments;                                               \
+    const CUresult answer = inner_.name arguments;                         \
+    charge.after(answer);                                                  \
+    return answer;                                                         \
+  }
+#include "driver/functions.inc"
+#undef F
+
+void CountingDriver::reset() noexcept {
+  for (auto& count : counts_) count.store(0, std::memory_order_relaxed);
+  modelled_us_.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace memlake

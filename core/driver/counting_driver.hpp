@@ -1,0 +1,44 @@
+#pragma once
+
+// CountingDriver: a wrapper that counts calls by CUDA name and adds up the modelled time of cost_model.hpp. Every call
+// is charged when it is made, failed ones too.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "driver/driver.hpp"
+#include "driver/mapped_handles.hpp"
+
+namespace memlake {
+
+class CountingDriver final : public Driver {
+ public:
+  explicit CountingDriver(Driver& inner) : inner_(inner) {}
+
+  std::uint64_t count(Call call) const noexcept { return counts_[index_of(call)].load(std::memory_order_relaxed); }
+  double modelled_us() const noexcept { return modelled_us_.load(std::memory_order_relaxed); }
+  /// Counts and time start at 0 again. What is mapped is remembered.
+  void reset() noexcept;
+
+#define F(name, symbol, need, parameters, arguments) CUresult name parameters override;
+#include "driver/functions.inc"
+#undef F
+
+  Explanation explain(Call call, CUresult result) const override { return inner_.explain(call, result); }
+
+ private:
+  /// What one kind of call costs; see the .cpp.
+  template <Call call>
+  struct Charge;
+
+  void add_us(double microseconds) noexcept { modelled_us_.fetch_add(microseconds, std::memory_order_relaxed); }
+
+  Driver& inner_;
+  std::array<std::atomic<std::uint64_t>, call_names.size()> counts_{};
+  std::atomic<double> modelled_us_{0};
+  MappedHandles mapped_;
+};
+
+}  // namespace memlake

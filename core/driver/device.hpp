@@ -1,0 +1,83 @@
+#pragma once
+
+// Device: one device of a driver, and its primary context. The context is retained on first need and given back when
+// the last owner of something on the device is gone, because every owner shares its Device.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/bytes.hpp"
+#include "driver/driver.hpp"
+
+namespace memlake {
+
+class Library;
+
+class Device {
+ public:
+  /// Made by Library::device, which keeps one per ordinal.
+  Device(Library& library, int ordinal, bool is_host_backed);
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  ~Device();
+
+  Library& library() const noexcept { return library_; }
+  Driver& driver() const noexcept { return driver_; }
+  int ordinal() const noexcept { return ordinal_; }
+  /// True for an emulated device whose memory the CPU can touch at its device address.
+  bool is_host_backed() const noexcept { return is_host_backed_; }
+
+  /// False once an emulated device was closed: everything that lived on it is gone.
+  bool is_open() const noexcept { return is_open_.load(std::memory_order_acquire); }
+  void set_open(bool is_open) noexcept { is_open_.store(is_open, std::memory_order_release); }
+  /// False in a forked child of the process that made this object.
+  bool is_of_this_process() const noexcept;
+  /// Whether what an owner holds on this device still exists, so that undoing it makes sense.
+  bool can_undo() const noexcept { return is_open() && is_of_this_process(); }
+
+  /// The primary context, retained. Virtual memory calls need it retained, but not current.
+  CUcontext context();
+
+  std::string name() const;
+  std::array<std::uint8_t, 16> uuid() const;
+  Bytes total_memory() const;
+  Bytes free_memory();
+  /// Asked once, then remembered.
+  Bytes granularity(CUmemAllocationGranularity_flags option) const;
+  int attribute(int attribute) const;
+  /// False between devices of different drivers.
+  bool can_access(const Device& peer) const;
+  void synchronize();
+
+  /// What memory made on this device looks like to cuMemCreate; every byte that is not set is 0.
+  CUmemAllocationProp allocation_prop(bool is_exportable) const noexcept;
+
+ private:
+  Library& library_;
+  Driver& driver_;
+  const int ordinal_;
+  const bool is_host_backed_;
+  const unsigned process_generation_;
+  std::atomic<bool> is_open_{true};
+  std::mutex mutex_;                                                 ///< held while the context is being retained
+  std::atomic<CUcontext> context_{nullptr};                          ///< null until first needed
+  mutable std::array<std::atomic<std::uint64_t>, 2> granularity_{};  ///< by option; 0 until asked
+};
+
+/// Makes the device's context current in the calling thread for a scope.
+class CurrentContext {
+ public:
+  explicit CurrentContext(Device& device);
+  CurrentContext(const CurrentContext&) = delete;
+  CurrentContext& operator=(const CurrentContext&) = delete;
+  ~CurrentContext();
+
+ private:
+  Driver& driver_;
+};
+
+}  // namespace memlake

@@ -1,0 +1,41 @@
+#pragma once
+
+// Events: an owner for those memlake makes, and operations on any event, which may be somebody else's.
+
+#include <memory>
+
+#include "base/ownership.hpp"
+#include "driver/device.hpp"
+
+namespace memlake {
+
+/// Owns an event; its undo is cuEventDestroy, allowed before the recording is complete.
+class EventOwner {
+ public:
+  /// Timing makes recording dearer; only events that measure time need it.
+  EventOwner(std::shared_ptr<Device> device, bool has_timing);
+  EventOwner(EventOwner&&) noexcept = default;
+  EventOwner& operator=(EventOwner&&) = delete;
+  ~EventOwner();
+
+  /// Throws Error(closed) after close().
+  CUevent handle() const;
+  const std::shared_ptr<Device>& device() const noexcept { return device_; }
+  bool is_open() const noexcept { return ownership_.is_held(); }
+  void close();
+
+ private:
+  void destroy();
+
+  std::shared_ptr<Device> device_;
+  CUevent handle_ = nullptr;
+  Ownership ownership_;
+};
+
+void event_record(Device& device, CUevent event, CUstream stream);
+/// True also for an event that was never recorded.
+bool event_is_done(Device& device, CUevent event);
+void event_synchronize(Device& device, CUevent event);
+float event_elapsed_ms(Device& device, CUevent start, CUevent end);
+
+}  // namespace memlake

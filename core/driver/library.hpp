@@ -1,0 +1,63 @@
+#pragma once
+
+// Library: a loaded driver library with its wrappers and its devices. One per file and process; never unloaded, because
+// drivers keep threads.
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "driver/counting_driver.hpp"
+#include "driver/device.hpp"
+#include "driver/failing_driver.hpp"
+#include "driver/loaded_driver.hpp"
+
+namespace memlake {
+
+class Library {
+ public:
+  /// The library in this file, loaded at the first request. Throws Error(config). Does not initialise the driver.
+  static Library& load(const std::string& file);
+
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+
+  const std::string& file() const noexcept { return loaded_.library().file(); }
+  bool is_emulated() const noexcept { return loaded_.emulator().is_present(); }
+
+  /// What everything above calls: it counts, then may fail by request, then asks the library. So a fault counts as a
+  /// call.
+  Driver& driver() noexcept { return counting_; }
+  CountingDriver& counting() noexcept { return counting_; }
+  FailingDriver& failing() noexcept { return failing_; }
+  const EmulatorControl& emulator() const noexcept { return loaded_.emulator(); }
+
+  /// cuInit; required before the devices can be used.
+  void initialize();
+  int version();
+  int device_count();
+
+  /// The one Device of this ordinal, as long as somebody shares it.
+  std::shared_ptr<Device> device(int ordinal);
+
+  /// Only on the emulator. Owners of anything on these devices have nothing to undo afterwards.
+  void close_devices(OrdinalRange devices);
+
+  /// Throws CUDA_ERROR_NOT_INITIALIZED in a child that was forked after initialize(). Takes no lock.
+  void require_this_process() const;
+
+ private:
+  explicit Library(SharedObject library);
+  void set_open(OrdinalRange devices, bool is_open);
+
+  LoadedDriver loaded_;
+  FailingDriver failing_;
+  CountingDriver counting_;
+  std::atomic<unsigned> initialized_in_{0};  ///< the process generation that initialised it; 0: none
+  std::mutex mutex_;
+  std::map<int, std::weak_ptr<Device>> devices_;  ///< by ordinal; guarded by mutex_
+};
+
+}  // namespace memlake

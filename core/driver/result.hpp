@@ -1,0 +1,26 @@
+#pragma once
+
+// From a CUresult to an Error: what it is called, what it usually means, and which kind of failure it is.
+
+#include "base/error.hpp"
+#include "driver/driver.hpp"
+
+namespace memlake {
+
+/// What a caller can decide on. The code alone does not tell: 2 from cuMemAddressReserve is about addresses, not
+/// memory, and 719 from the emulator may be a violation that left everything as it was.
+ErrorKind error_kind(std::string_view call, CUresult result, bool is_violation) noexcept;
+
+/// `call` must be static: the error keeps the pointer.
+Error driver_error(const char* call, CUresult result, Explanation explanation);
+
+/// The error of the calling thread's latest call.
+Error driver_error(const Driver& driver, Call call, CUresult result);
+
+/// Throws unless the result is success. Wraps the call itself: check(driver, Call::cuInit, driver.cuInit(0)).
+inline void check(const Driver& driver, Call call, CUresult result) {
+  if (result != CUDA_SUCCESS) [[unlikely]]
+    throw driver_error(driver, call, result);
+}
+
+}  // namespace memlake

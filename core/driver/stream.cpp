@@ -1,0 +1,62 @@
+#include "driver/stream.hpp"
+
+#include <utility>
+
+#include "driver/result.hpp"
+
+namespace memlake {
+
+StreamOwner::StreamOwner(std::shared_ptr<Device> device, bool is_nonblocking, int priority)
+    : device_(std::move(device)) {
+  Driver& driver = device_->driver();
+  const unsigned flags = is_nonblocking ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
+  const CurrentContext current(*device_);
+  if (priority == 0) {
+    check(driver, Call::cuStreamCreate, driver.cuStreamCreate(&handle_, flags));
+  } else {
+    check(driver, Call::cuStreamCreateWithPriority, driver.cuStreamCreateWithPriority(&handle_, flags, priority));
+  }
+}
+
+StreamOwner::~StreamOwner() {
+  ownership_.end_quietly([this] { destroy(); });
+}
+
+CUstream StreamOwner::handle() const {
+  ownership_.require("the stream");
+  return handle_;
+}
+
+void StreamOwner::close() {
+  ownership_.end("the stream", [this] { destroy(); });
+}
+
+void StreamOwner::destroy() {
+  if (!device_->can_undo()) return;
+  Driver& driver = device_->driver();
+  const CurrentContext current(*device_);
+  check(driver, Call::cuStreamDestroy, driver.cuStreamDestroy(handle_));
+}
+
+bool stream_is_done(Device& device, CUstream stream) {
+  Driver& driver = device.driver();
+  const CurrentContext current(device);
+  const CUresult result = driver.cuStreamQuery(stream);
+  if (result == CUDA_ERROR_NOT_READY) return false;
+  check(driver, Call::cuStreamQuery, result);
+  return true;
+}
+
+void stream_synchronize(Device& device, CUstream stream) {
+  Driver& driver = device.driver();
+  const CurrentContext current(device);
+  check(driver, Call::cuStreamSynchronize, driver.cuStreamSynchronize(stream));
+}
+
+void stream_wait(Device& device, CUstream stream, CUevent event) {
+  Driver& driver = device.driver();
+  const CurrentContext current(device);
+  check(driver, Call::cuStreamWaitEvent, driver.cuStreamWaitEvent(stream, event, 0));
+}
+
+}  // namespace memlake

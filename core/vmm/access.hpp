@@ -1,0 +1,20 @@
+#pragma once
+
+// Access: which devices may read or write a mapped range. New mappings have none, not even for their own device.
+
+#include <memory>
+#include <span>
+
+#include "base/address.hpp"
+#include "driver/device.hpp"
+
+namespace memlake {
+
+/// One cuMemSetAccess for all devices over whole mappings. After an error the rights are unknown: unmap (A7.12).
+void set_access(Driver& driver, AddressRange range, std::span<const std::shared_ptr<Device>> devices,
+                CUmemAccess_flags flags);
+
+/// The rights of the device at a mapped address.
+CUmemAccess_flags get_access(const Device& device, Address address);
+
+}  // namespace memlake

@@ -1,0 +1,46 @@
+#pragma once
+
+// PhysicalChunk: owns memory made by one create call (or one import). Never cut afterwards: its size is the size in
+// which it can be moved.
+
+#include <memory>
+
+#include "base/ownership.hpp"
+#include "driver/device.hpp"
+
+namespace memlake {
+
+class PhysicalChunk {
+ public:
+  /// cuMemCreate. An exportable chunk may be handed to another process as a file descriptor.
+  static PhysicalChunk create(std::shared_ptr<Device> device, Bytes size, bool is_exportable);
+  /// cuMemImportFromShareableHandle. `size` is what the exporter said; the descriptor stays the caller's.
+  static PhysicalChunk import_fd(std::shared_ptr<Device> device, int fd, Bytes size);
+
+  PhysicalChunk(PhysicalChunk&&) noexcept = default;
+  PhysicalChunk& operator=(PhysicalChunk&&) = delete;
+  ~PhysicalChunk();
+
+  /// A new descriptor, which the caller closes. It keeps the memory alive.
+  int export_fd() const;
+
+  /// Throws Error(closed) after close().
+  CUmemGenericAllocationHandle handle() const;
+  Bytes size() const noexcept { return size_; }
+  const std::shared_ptr<Device>& device() const noexcept { return device_; }
+  bool is_open() const noexcept { return ownership_.is_held(); }
+
+  /// cuMemRelease, legal while mapped: the memory returns when its last mapping is gone, too.
+  void close();
+
+ private:
+  PhysicalChunk(std::shared_ptr<Device> device, CUmemGenericAllocationHandle handle, Bytes size);
+  void release();
+
+  std::shared_ptr<Device> device_;
+  CUmemGenericAllocationHandle handle_;
+  Bytes size_;
+  Ownership ownership_;
+};
+
+}  // namespace memlake

@@ -1,0 +1,23 @@
+#pragma once
+
+// StitchedRange: several chunks, from anywhere, shown as one contiguous range. Built all or nothing.
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "vmm/mapping.hpp"
+
+namespace memlake {
+
+struct StitchedRange {
+  std::shared_ptr<Reservation> reservation;
+  std::vector<Mapping> mappings;  ///< in the order of the chunks; they tile the reservation
+};
+
+/// Reserves, maps every chunk whole and in order, and gives the devices in `access` the right to read and write with
+/// one call over the whole range (no call if there are none). If any step fails, nothing is left behind.
+StitchedRange stitch(const std::shared_ptr<Device>& device, std::span<const std::shared_ptr<PhysicalChunk>> chunks,
+                     std::span<const std::shared_ptr<Device>> access);
+
+}  // namespace memlake
