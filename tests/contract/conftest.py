@@ -40,8 +40,6 @@ GRANULARITIES = {
 if mmap.PAGESIZE >= 64 << 10:
     del GRANULARITIES["64KiB"]  # the cases need sizes between a page and a granule
 
-PROFILES = {profile: {"profile": profile} for profile in ("strict", "nvidia")}
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("contract", "driver contract")
@@ -53,7 +51,6 @@ def pytest_configure(config: pytest.Config) -> None:
     for marker in (
         "world(**config): the emulated devices a case needs; a real driver must have devices like them",
         "granularities: on the emulator, run on devices of every granularity the contract names",
-        "profiles: on the emulator, run with each profile",
         "emulator_only(reason): a real driver is not asked this",
     ):
         config.addinivalue_line("markers", marker)
@@ -85,9 +82,8 @@ def is_report(config: pytest.Config) -> bool:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    for marker, shapes in (("granularities", GRANULARITIES), ("profiles", PROFILES)):
-        if metafunc.definition.get_closest_marker(marker) and driver_under_test(metafunc.config).is_emulated:
-            metafunc.parametrize("device_config", shapes.values(), ids=shapes.keys(), indirect=True)
+    if metafunc.definition.get_closest_marker("granularities") and driver_under_test(metafunc.config).is_emulated:
+        metafunc.parametrize("device_config", GRANULARITIES.values(), ids=GRANULARITIES.keys(), indirect=True)
 
 
 def report_of(config: pytest.Config) -> Report:
@@ -176,11 +172,10 @@ def world(
     request: pytest.FixtureRequest,
     driver: Driver,
     devices: list[int],
-    device_config: dict[str, object],
     expect: Expectations,
 ) -> Iterator[World]:
     """What the case lives in. At its end everything must be gone."""
-    world = World(driver, devices, is_strict=driver.is_emulated and device_config.get("profile") != "nvidia")
+    world = World(driver, devices)
     yield world
     problems = world.close(expect.violations)
     if not request.node.stash.get(IS_FAILED, False):

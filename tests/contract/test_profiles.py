@@ -1,5 +1,7 @@
-"""The switches of section 0.3 of the contract that concern virtual memory: each one refused by the strict emulator (the
-numbered cases), and allowed when it is relaxed by name. And where the profile nvidia answers otherwise."""
+"""The switches of section 0.3 of the contract that concern virtual memory.
+
+The strict emulator refuses each of them (the numbered cases); here each is relaxed, by its name and by the profile.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +9,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from contract.programs import run_program
 from helpers.abi_types import ACCESS_NONE, ACCESS_READ_WRITE, GRANULARITY_MINIMUM, Result
 
 if TYPE_CHECKING:
     from contract.expectations import Expectations
+    from helpers.abi_driver import Driver
     from helpers.abi_world import World
 
 pytestmark = pytest.mark.emulator_only("profiles and switches are the emulator's")
 
 
-@pytest.mark.world(relax="map_across_reservations")
+def relaxed(switch: str) -> pytest.MarkDecorator:
+    """A strict device with this one switch relaxed, and a device of the profile nvidia."""
+    shapes = [{"relax": switch}, {"profile": "nvidia"}]
+    return pytest.mark.parametrize("device_config", shapes, ids=[switch, "nvidia"], indirect=True)
+
+
+@relaxed("map_across_reservations")
 def test_map_across_reservations(world: World, expect: Expectations) -> None:
     """A5.6: one mapping over two adjacent reservations."""
     granule = world.granularity
@@ -30,12 +40,7 @@ def test_map_across_reservations(world: World, expect: Expectations) -> None:
     expect("U", world.unmap(pair[0], 2 * granule), Result.SUCCESS, "U")
 
 
-@pytest.mark.parametrize(
-    "device_config",
-    [{"relax": "unmap_across_reservations"}, {"profile": "nvidia"}],
-    ids=["relaxed", "nvidia"],
-    indirect=True,
-)
+@relaxed("unmap_across_reservations")
 def test_unmap_across_reservations(world: World, expect: Expectations) -> None:
     """A6.4: one unmap over two adjacent reservations; the profile nvidia allows it."""
     granule = world.granularity
@@ -46,7 +51,7 @@ def test_unmap_across_reservations(world: World, expect: Expectations) -> None:
     expect("U across two reservations", world.unmap(pair[0], 2 * granule), Result.SUCCESS, "O")
 
 
-@pytest.mark.world(relax="set_access_subrange")
+@relaxed("set_access_subrange")
 def test_set_access_subrange(world: World, expect: Expectations) -> None:
     """A7.5: access to a part of a mapping, at granularity."""
     granule = world.granularity
@@ -59,7 +64,7 @@ def test_set_access_subrange(world: World, expect: Expectations) -> None:
     expect("A below the granularity", world.access(address, granule // 2), Result.INVALID_VALUE, "U")
 
 
-@pytest.mark.world(relax="address_free_while_mapped")
+@relaxed("address_free_while_mapped")
 def test_address_free_while_mapped(world: World, expect: Expectations) -> None:
     """A3.4: freeing the addresses drops the mappings in them."""
     size, before = 2 * world.granularity, world.free_memory()
@@ -94,7 +99,7 @@ def test_map_offset_nonzero(world: World, expect: Expectations) -> None:
     expect("M beyond the end of the chunk", code, Result.INVALID_VALUE, "D")
 
 
-@pytest.mark.world(relax="inflight_unmap")
+@relaxed("inflight_unmap")
 def test_inflight_unmap(world: World, expect: Expectations) -> None:
     """A9: with the switch, unmapping memory in use is silent."""
     granule, driver = world.granularity, world.driver
@@ -119,14 +124,23 @@ def test_null_prop_stays_a_violation(world: World, expect: Expectations) -> None
         expect.violations += 1
 
 
-@pytest.mark.profiles
 def test_unaligned_hint(world: World, expect: Expectations) -> None:
-    """A3.1g: an address hint that is not page-aligned: strict refuses it, nvidia ignores it."""
-    probe = world.new_reservation(world.granularity)
-    world.must("cuMemAddressFree", world.address_free(probe, world.granularity))
-    code, address = world.reserve(world.granularity, hint=probe + 1)
-    expect("R with an unaligned hint", code, Result.INVALID_VALUE if world.is_strict else Result.SUCCESS, "U")
-    expect.equal("address modulo G", address % world.granularity, 0, "U")
+    """A3.1g: an address hint that is not page-aligned is refused by the strict emulator."""
+    free = world.new_reservation(world.granularity)
+    world.must("cuMemAddressFree", world.address_free(free, world.granularity))
+    with expect.no_effect(world, "U"):
+        code, _ = world.reserve(world.granularity, hint=free + 1)
+        expect("R with an unaligned hint", code, Result.INVALID_VALUE, "U")
+
+
+def test_nvidia_judges_calls_without_a_device(driver: Driver, expect: Expectations) -> None:
+    """A2.4, A3.1g: with the profile nvidia a strange prop is no warning, and an unaligned hint is ignored."""
+    answers = run_program("nvidia_profile", driver.library)
+    expect("granularity of device N", answers["device id N"], Result.SUCCESS, "O")
+    expect("granularity of type 0", answers["type 0"], Result.SUCCESS, "O")
+    expect.equal("warnings", answers["warnings"], [], "O")
+    expect("R with an unaligned hint", answers["unaligned hint"], Result.SUCCESS, "U")
+    expect.equal("address modulo G", answers["address modulo G"], 0, "U")
 
 
 def test_switches_are_separate(world: World, expect: Expectations) -> None:

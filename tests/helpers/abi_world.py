@@ -50,9 +50,8 @@ class World:
     kind first, and tells what did not go as it should.
     """
 
-    def __init__(self, driver: Driver, devices: list[int], is_strict: bool = False) -> None:
+    def __init__(self, driver: Driver, devices: list[int]) -> None:
         self.driver = driver
-        self.is_strict = is_strict
         self.devices = devices
         self.device = devices[0]
         self.page = mmap.PAGESIZE
