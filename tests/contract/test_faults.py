@@ -85,6 +85,7 @@ def importing(scene: Scene) -> Callable[[], None]:
     return operation
 
 
+@pytest.mark.one_device_will_do
 @pytest.mark.world(devices=2, peers="all")
 @pytest.mark.parametrize("code", [Result.INVALID_VALUE, Result.OUT_OF_MEMORY])
 @pytest.mark.parametrize("scenario", [stitching, creating, importing])

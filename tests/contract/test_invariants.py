@@ -28,6 +28,7 @@ def seeds() -> list[int]:
     return [1, 2, 3, secrets.randbits(32)]
 
 
+@pytest.mark.one_device_will_do
 @pytest.mark.world(devices=2, peers="all")
 def test_case_097_random_walk(world: World, expect: Expectations) -> None:
     """Property test: random sequence of legal calls, model vs emulator: sum of handle sizes == total - free; each VA
