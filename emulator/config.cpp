@@ -1,0 +1,196 @@
+#include "config.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cctype>
+#include <charconv>
+#include <utility>
+
+#include "refusal.hpp"
+
+namespace memlake::emulator {
+
+namespace {
+
+constexpr std::uint64_t kHostPage = 4096;
+constexpr std::uint64_t kLargestDevice = std::uint64_t{1} << 44;  // 16 TiB: what the address window can show
+constexpr int kMostDevices = 64;
+
+constexpr std::array<std::pair<std::string_view, Switch>, 6> kSwitches{{
+    {"map_across_reservations", Switch::map_across_reservations},
+    {"unmap_across_reservations", Switch::unmap_across_reservations},
+    {"set_access_subrange", Switch::set_access_subrange},
+    {"address_free_while_mapped", Switch::address_free_while_mapped},
+    {"map_offset_nonzero", Switch::map_offset_nonzero},
+    {"inflight_unmap", Switch::inflight_unmap},
+}};
+
+/// What the `nvidia` profile relaxes: everything but offsets, which no CUDA driver accepts.
+constexpr unsigned kNvidiaRelaxes = 0b111111U & ~(1U << static_cast<unsigned>(Switch::map_offset_nonzero));
+
+constexpr std::string_view kKeys =
+    "devices, memory, granularity, recommended, peers, profile, relax, backing, streams, driver, poison, name, report, "
+    "ledger";
+
+std::vector<std::string_view> split(std::string_view whole, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const auto at = whole.find(separator);
+    parts.push_back(whole.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    whole.remove_prefix(at + 1);
+  }
+}
+
+std::string_view trimmed(std::string_view part) {
+  while (!part.empty() && std::isspace(static_cast<unsigned char>(part.front())) != 0) part.remove_prefix(1);
+  while (!part.empty() && std::isspace(static_cast<unsigned char>(part.back())) != 0) part.remove_suffix(1);
+  return part;
+}
+
+std::uint64_t parse_number(std::string_view key, std::string_view value, std::string_view what) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc{} || end != value.data() + value.size() || value.empty())
+    invalid("emulator configuration: ", key, "=", value, " is not ", what);
+  return number;
+}
+
+/// Bytes: a plain number, or one with KiB, MiB, GiB, TiB (powers of 1024) or KB, MB, GB, TB (powers of 1000).
+std::uint64_t parse_bytes(std::string_view key, std::string_view value) {
+  constexpr std::array<std::pair<std::string_view, std::uint64_t>, 9> kUnits{{{"KiB", 1ULL << 10},
+                                                                              {"MiB", 1ULL << 20},
+                                                                              {"GiB", 1ULL << 30},
+                                                                              {"TiB", 1ULL << 40},
+                                                                              {"KB", 1000ULL},
+                                                                              {"MB", 1000000ULL},
+                                                                              {"GB", 1000000000ULL},
+                                                                              {"TB", 1000000000000ULL},
+                                                                              {"B", 1ULL}}};
+  constexpr std::string_view what = "a size such as 8GiB, 512MB or a number of bytes";
+  for (const auto& [unit, factor] : kUnits) {
+    if (!value.ends_with(unit)) continue;
+    const std::uint64_t number = parse_number(key, trimmed(value.substr(0, value.size() - unit.size())), what);
+    if (number > UINT64_MAX / factor) invalid("emulator configuration: ", key, "=", value, " is too large");
+    return number * factor;
+  }
+  return parse_number(key, value, what);
+}
+
+template <class Choice>
+Choice parse_choice(std::string_view key, std::string_view value, std::pair<std::string_view, Choice> first,
+                    std::pair<std::string_view, Choice> second) {
+  if (value == first.first) return first.second;
+  if (value == second.first) return second.second;
+  invalid("emulator configuration: ", key, "=", value, " is not possible; choose ", first.first, " or ", second.first);
+}
+
+unsigned parse_switches(std::string_view value) {
+  unsigned relaxed = 0;
+  for (const auto word : split(value, '+')) {
+    const auto found = std::ranges::find(kSwitches, trimmed(word), &std::pair<std::string_view, Switch>::first);
+    if (found == kSwitches.end()) {
+      std::string known;
+      for (const auto& [name, which] : kSwitches) known.append(known.empty() ? "" : ", ").append(name);
+      invalid("emulator configuration: relax=", word, " is not a switch; the switches are ", known);
+    }
+    relaxed |= 1U << static_cast<unsigned>(found->second);
+  }
+  return relaxed;
+}
+
+std::vector<std::vector<bool>> parse_peers(std::string_view value, int devices) {
+  const auto count = static_cast<std::size_t>(devices);
+  if (value == "all" || value == "none") {
+    std::vector<std::vector<bool>> peers(count, std::vector<bool>(count, value == "all"));
+    for (std::size_t i = 0; i < count; ++i) peers[i][i] = false;
+    return peers;
+  }
+  std::vector<std::vector<bool>> peers;
+  for (const auto row : split(value, '/')) {
+    if (row.size() != count || row.find_first_not_of("01") != std::string_view::npos)
+      invalid("emulator configuration: peers=", value, " is neither all, none nor ", devices, " rows of ", devices,
+              " digits 0 or 1 joined by '/', as 01/10 for two devices");
+    auto& bits = peers.emplace_back();
+    for (const char digit : row) bits.push_back(digit == '1');
+  }
+  if (peers.size() != count)
+    invalid("emulator configuration: peers=", value, " has ", peers.size(), " rows for ", devices, " devices");
+  return peers;
+}
+
+void check(const DeviceConfig& device) {
+  const auto is_granularity = [](std::uint64_t bytes) { return std::has_single_bit(bytes) && bytes >= kHostPage; };
+  if (!is_granularity(device.granularity))
+    invalid("emulator configuration: granularity=", device.granularity, " is not a power of two of at least ",
+            kHostPage);
+  if (!is_granularity(device.recommended) || device.recommended < device.granularity)
+    invalid("emulator configuration: recommended=", device.recommended,
+            " is not a power of two of at least the granularity ", device.granularity);
+  if (device.memory < device.granularity || device.memory > kLargestDevice)
+    invalid("emulator configuration: memory=", device.memory, " is not between the granularity ", device.granularity,
+            " and ", kLargestDevice, " bytes (16 TiB)");
+}
+
+}  // namespace
+
+GroupConfig parse_config(std::string_view config) {
+  GroupConfig group;
+  std::string_view peers = "all";
+  for (const auto part : split(config, ',')) {
+    if (trimmed(part).empty()) continue;
+    const auto equals = part.find('=');
+    const auto key = trimmed(part.substr(0, equals));
+    if (equals == std::string_view::npos)
+      invalid("emulator configuration: '", key, "' has no value; write key=value, with keys ", kKeys);
+    const auto value = trimmed(part.substr(equals + 1));
+    auto& device = group.device;
+    if (key == "devices") {
+      const auto count = parse_number(key, value, "a number of devices");
+      if (count < 1 || count > kMostDevices)
+        invalid("emulator configuration: devices=", value, " is not between 1 and ", kMostDevices);
+      group.devices = static_cast<int>(count);
+    } else if (key == "memory") {
+      device.memory = parse_bytes(key, value);
+    } else if (key == "granularity") {
+      device.granularity = parse_bytes(key, value);
+    } else if (key == "recommended") {
+      device.recommended = parse_bytes(key, value);
+    } else if (key == "peers") {
+      peers = value;
+    } else if (key == "profile") {
+      device.profile = parse_choice<Profile>(key, value, {"strict", Profile::strict}, {"nvidia", Profile::nvidia});
+    } else if (key == "relax") {
+      device.relaxed |= value.empty() ? 0 : parse_switches(value);
+    } else if (key == "backing") {
+      device.backing = parse_choice<Backing>(key, value, {"host", Backing::host}, {"none", Backing::none});
+    } else if (key == "streams") {
+      device.streams =
+          parse_choice<StreamMode>(key, value, {"threads", StreamMode::threads}, {"manual", StreamMode::manual});
+    } else if (key == "driver") {
+      const auto version = parse_number(key, value, "a driver version such as 13000");
+      if (version < 11020 || version > 99990)
+        invalid("emulator configuration: driver=", value,
+                " is not a version from 11020 on (1000 * major + 10 * minor)");
+      group.driver_version = static_cast<int>(version);
+    } else if (key == "poison") {
+      device.poison = parse_choice<bool>(key, value, {"on", true}, {"off", false});
+    } else if (key == "name") {
+      device.name = value;
+    } else if (key == "report") {
+      group.report_at_exit = parse_choice<bool>(key, value, {"exit", true}, {"off", false});
+    } else if (key == "ledger") {
+      group.ledger_file = value;
+    } else {
+      invalid("emulator configuration: unknown key '", key, "'; the keys are ", kKeys);
+    }
+  }
+  if (group.device.recommended == 0) group.device.recommended = group.device.granularity;
+  if (group.device.profile == Profile::nvidia) group.device.relaxed |= kNvidiaRelaxes;
+  check(group.device);
+  group.peers = parse_peers(peers, group.devices);
+  return group;
+}
+
+}  // namespace memlake::emulator

@@ -1,0 +1,54 @@
+#pragma once
+
+// What one group of emulated devices is like: the words of MEMLAKE_EMULATOR and of memlakeEmulatorAddDevices().
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace memlake::emulator {
+
+/// The doubtful rules of the driver (docs/reference/emulator.md): strict refuses each, a device may relax each alone.
+enum class Switch : unsigned {
+  map_across_reservations,
+  unmap_across_reservations,
+  set_access_subrange,
+  address_free_while_mapped,
+  map_offset_nonzero,
+  inflight_unmap,
+};
+
+enum class Profile { strict, nvidia };
+enum class Backing { host, none };
+enum class StreamMode { threads, manual };
+
+/// Everything a single device is told about itself.
+struct DeviceConfig {
+  std::uint64_t memory = std::uint64_t{8} << 30;
+  std::uint64_t granularity = std::uint64_t{2} << 20;
+  std::uint64_t recommended = 0;  ///< 0: the same as granularity
+  Profile profile = Profile::strict;
+  Backing backing = Backing::host;
+  StreamMode streams = StreamMode::threads;
+  bool poison = false;
+  std::string name = "memlake emulated GPU";
+  unsigned relaxed = 0;  ///< bit set of Switch
+
+  [[nodiscard]] bool relaxes(Switch which) const { return (relaxed >> static_cast<unsigned>(which) & 1U) != 0; }
+};
+
+struct GroupConfig {
+  int devices = 1;
+  DeviceConfig device;
+  std::vector<std::vector<bool>> peers;  ///< peers[i][j]: device i of the group can reach the memory of device j
+  std::optional<int> driver_version;
+  bool report_at_exit = false;
+  std::string ledger_file;
+};
+
+/// Reads "key=value,key=value". Throws Refusal with a sentence that names the bad key or value and what is possible.
+GroupConfig parse_config(std::string_view config);
+
+}  // namespace memlake::emulator

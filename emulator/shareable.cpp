@@ -1,0 +1,89 @@
+#include "shareable.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <type_traits>
+
+#include "kernel_limits.hpp"
+#include "refusal.hpp"
+
+namespace memlake::emulator {
+
+namespace {
+
+constexpr std::array<char, 8> kMagic{'m', 'e', 'm', 'l', 'a', 'k', 'e', '\0'};
+constexpr std::uint32_t kVersion = 1;
+constexpr std::uint64_t kHeaderRoom = 4096;
+constexpr int kSeals = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
+
+static_assert(std::is_trivially_copyable_v<ShareableHeader> && sizeof(ShareableHeader) <= kHeaderRoom);
+
+flock last_byte(std::uint64_t file_size, short type) {
+  flock lock{};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = static_cast<off_t>(file_size - 1);
+  lock.l_len = 1;
+  return lock;
+}
+
+std::uint64_t file_size(int fd) {
+  struct stat status{};
+  return fstat(fd, &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
+}
+
+}  // namespace
+
+int make_shareable_file(int device, std::uint64_t size, const cuda::CUmemAllocationProp& prop, Identity& identity) {
+  const int fd = guarded_descriptor(memfd_create("memlake-chunk", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ShareableHeader header{};
+  header.magic = kMagic;
+  header.version = kVersion;
+  header.device = device;
+  header.size = size;
+  header.prop = prop;
+  header.prop.win32HandleMetaData = nullptr;
+  const bool is_made =
+      getrandom(header.identity.data(), header.identity.size(), 0) == static_cast<ssize_t>(header.identity.size()) &&
+      ftruncate(fd, static_cast<off_t>(size + kHeaderRoom)) == 0 &&
+      pwrite(fd, &header, sizeof header, static_cast<off_t>(size)) == sizeof header &&
+      fcntl(fd, F_ADD_SEALS, kSeals) == 0;
+  if (!is_made) {
+    const int error = errno;
+    close(fd);
+    refuse(CUDA_ERROR_OUT_OF_MEMORY, "the system cannot make a file for an exportable chunk: ", std::strerror(error));
+  }
+  identity = header.identity;
+  return fd;
+}
+
+std::optional<ShareableHeader> read_shareable_header(int fd) {
+  const std::uint64_t length = file_size(fd);
+  if (length <= kHeaderRoom || (fcntl(fd, F_GET_SEALS) & kSeals) != kSeals) return std::nullopt;
+  ShareableHeader header{};
+  if (pread(fd, &header, sizeof header, static_cast<off_t>(length - kHeaderRoom)) != sizeof header) return std::nullopt;
+  if (header.magic != kMagic || header.version != kVersion || header.size != length - kHeaderRoom) return std::nullopt;
+  return header;
+}
+
+int open_shared(int fd) {
+  const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  const int shared = guarded_descriptor(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  flock lock = last_byte(file_size(fd), F_RDLCK);
+  fcntl(shared, F_OFD_SETLK, &lock);  // cannot conflict: nobody takes this lock for writing
+  return shared;
+}
+
+bool is_shared(int fd) {
+  flock lock = last_byte(file_size(fd), F_WRLCK);
+  return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+}  // namespace memlake::emulator

@@ -1,0 +1,55 @@
+#pragma once
+
+// The bytes behind a physical chunk. Ownership is the type: what goes away gives its bytes back to the system.
+
+#include <cstdint>
+#include <memory>
+
+#include "address_space.hpp"
+
+namespace memlake::emulator {
+
+/// One sparse file per device, from which ordinary chunks are slices: thousands of chunks need one descriptor, and
+/// neighbouring slices mapped side by side are one mapping to the kernel.
+class HeapFile {
+ public:
+  HeapFile();
+  ~HeapFile();
+  HeapFile(const HeapFile&) = delete;
+  HeapFile& operator=(const HeapFile&) = delete;
+
+  [[nodiscard]] int fd() const { return fd_; }
+  std::uint64_t take(std::uint64_t size, std::uint64_t alignment);
+  void give_back(std::uint64_t offset, std::uint64_t size);  ///< the pages return to the system at once
+
+ private:
+  int fd_;
+  AddressSpace offsets_;
+};
+
+/// Nothing (backing=none), a slice of a heap file, or a file of its own (what can be exported). Move-only.
+class Storage {
+ public:
+  Storage() = default;
+  Storage(std::shared_ptr<HeapFile> heap, std::uint64_t size, std::uint64_t alignment);
+  explicit Storage(int own_file) : fd_(own_file) {}
+  ~Storage();
+  Storage(Storage&& other) noexcept;
+  Storage& operator=(Storage&& other) noexcept;
+
+  [[nodiscard]] bool has_bytes() const { return fd_ >= 0; }
+  [[nodiscard]] bool is_own_file() const { return has_bytes() && heap_ == nullptr; }
+  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] std::uint64_t offset() const { return offset_; }
+
+  /// Writes a pattern over the first `size` bytes, so that code which reads fresh memory is noticed.
+  void poison(std::uint64_t size) const;
+
+ private:
+  std::shared_ptr<HeapFile> heap_;
+  int fd_ = -1;
+  std::uint64_t offset_ = 0;
+  std::uint64_t size_ = 0;
+};
+
+}  // namespace memlake::emulator
