@@ -1,0 +1,233 @@
+#include "chunk.hpp"
+
+#include <unistd.h>
+
+#include <vector>
+
+namespace memlake::emulator {
+
+namespace {
+
+constexpr std::uint64_t kHandleBase = 0xE000'0000'0000'0000;  // looks like nothing else; values are never used twice
+constexpr std::uint64_t kHostGranularity = std::uint64_t{2} << 20;
+constexpr int kPosix = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+constexpr int kKnownHandleTypes = 1 | 2 | 4 | 8;
+constexpr unsigned kUsageTilePool = 1;
+constexpr unsigned kUsageHwDecompress = 2;
+
+/// All the memory of this machine: what host chunks may take together.
+std::uint64_t host_memory() {
+  return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+void check_handle_types(const CUmemAllocationProp& prop, bool is_host) {
+  const int types = prop.requestedHandleTypes;
+  if ((types & ~kKnownHandleTypes) != 0) invalid("requestedHandleTypes ", types, " names no handle type");
+  if (is_host && types != 0) invalid("HOST memory cannot be exported: requestedHandleTypes must be 0");
+  if ((types & CU_MEM_HANDLE_TYPE_FABRIC) != 0)
+    refuse(CUDA_ERROR_NOT_PERMITTED, "fabric handles need an IMEX channel, and there is none");
+  if ((types & ~kPosix) != 0) refuse(CUDA_ERROR_NOT_SUPPORTED, "Windows handle types are not supported on Linux");
+}
+
+void check_flags(const CUmemAllocationProp& prop) {
+  if (prop.win32HandleMetaData != nullptr) invalid("win32HandleMetaData must be NULL on Linux (zero the whole struct)");
+  if (prop.allocFlags.compressionType > 1) invalid("compressionType ", +prop.allocFlags.compressionType, " is unknown");
+  if (prop.allocFlags.gpuDirectRDMACapable > 1) invalid("gpuDirectRDMACapable must be 0 or 1");
+  if ((prop.allocFlags.usage & ~(kUsageTilePool | kUsageHwDecompress)) != 0)
+    invalid("usage ", prop.allocFlags.usage, " is unknown (zero the whole struct)");
+  if ((prop.allocFlags.usage & kUsageTilePool) != 0)
+    refuse(CUDA_ERROR_NOT_SUPPORTED, "tile pool memory is only for sparse arrays, which the emulator does not have");
+  for (const unsigned char byte : prop.allocFlags.reserved)
+    if (byte != 0) invalid("a reserved byte of the allocation properties is not 0 (zero the whole struct)");
+}
+
+}  // namespace
+
+std::uint64_t Chunk::granularity() const { return device == nullptr ? kHostGranularity : device->config.granularity; }
+
+void Chunks::check_usable(const Device& device) {
+  if (device.live_contexts == 0 && device.is_strict())
+    violate("device ", device.ordinal, " is used before its primary context was retained (cuDevicePrimaryCtxRetain); ",
+            "some drivers fail without a live context");
+  if (const Context* primary = contexts_.find(device.primary_context);
+      primary != nullptr && primary->sticky != CUDA_SUCCESS)
+    refuse(primary->sticky, "earlier work on device ", device.ordinal, " failed; its context is lost");
+}
+
+std::uint64_t Chunks::create(std::uint64_t size, const CUmemAllocationProp& prop, std::uint64_t flags,
+                             const Origin& origin) {
+  if (size == 0) invalid("size is 0");
+  if (flags != 0) invalid("flags must be 0");
+  if (prop.type != CU_MEM_ALLOCATION_TYPE_PINNED) invalid("allocation type ", +prop.type, " is not PINNED (1)");
+  Device* device = nullptr;
+  bool is_host = false;
+  switch (prop.location.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+      device = devices_.find_open(prop.location.id);
+      if (device == nullptr) invalid("device ", prop.location.id, " does not exist or was closed");
+      break;
+    case CU_MEM_LOCATION_TYPE_HOST:
+      is_host = true;
+      break;
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+      if (prop.location.id != 0) invalid("NUMA node ", prop.location.id, " does not exist");
+      break;
+    default:
+      invalid("location type ", +prop.location.type, " is not one that memory can be created at");
+  }
+  check_handle_types(prop, is_host);
+  check_flags(prop);
+  auto chunk = std::make_unique<Chunk>(
+      Chunk{.id = next_id_, .size = size, .device = device, .prop = prop, .storage = {}, .made_by = origin});
+  chunk->prop.allocFlags.compressionType = 0;  // a request only; these devices have no compressible memory
+  if (size % chunk->granularity() != 0)
+    invalid("size ", size, " is not a multiple of the granularity ", chunk->granularity());
+  if (device != nullptr) check_usable(*device);
+  reclaim();
+  const std::uint64_t room = device != nullptr ? device->free() : host_memory() - std::min(host_used_, host_memory());
+  if (size > room)
+    refuse(CUDA_ERROR_OUT_OF_MEMORY, device != nullptr ? text("device ", device->ordinal) : "the host", " has ", room,
+           " bytes left, ", size, " were asked for");
+
+  const bool has_bytes = device == nullptr || device->is_host_backed();
+  if ((prop.requestedHandleTypes & kPosix) != 0) {
+    chunk->storage = Storage(make_shareable_file(chunk->device_or_host(), size, chunk->prop, chunk->identity));
+  } else if (device != nullptr && has_bytes) {
+    chunk->storage = Storage(device->heap, size, device->config.granularity);
+  } else if (has_bytes) {
+    chunk->storage = Storage(make_shareable_file(kHost, size, chunk->prop, chunk->identity));
+  }
+  if (device != nullptr && device->config.poison && has_bytes) chunk->storage.poison(size);
+  charge(*chunk);
+  ++next_id_;
+  Chunk& made = *chunks_.emplace(chunk->id, std::move(chunk)).first->second;
+  return add_handle(made).value;
+}
+
+void Chunks::charge(Chunk& chunk) { (chunk.device != nullptr ? chunk.device->used : host_used_) += chunk.size; }
+
+Handle& Chunks::add_handle(Chunk& chunk) {
+  const std::uint64_t value = kHandleBase + next_handle_++;
+  ++chunk.handles;
+  return handles_.emplace(value, Handle{value, &chunk, 1, 0}).first->second;
+}
+
+Handle& Chunks::find(std::uint64_t value) {
+  if (value == 0) invalid("the handle is 0, which is never valid (did cuMemCreate fail unnoticed?)");
+  const auto found = handles_.find(value);
+  if (found != handles_.end() && found->second.references > 0) return found->second;
+  if (of_closed_devices_.contains(value)) invalid("handle ", Hex{value}, " belonged to a device that was closed");
+  const bool was_issued = value > kHandleBase && value < kHandleBase + next_handle_;
+  throw Violation{text("handle ", Hex{value}, was_issued ? " was released already" : " was never given out"),
+                  CUDA_ERROR_INVALID_VALUE};
+}
+
+void Chunks::release(std::uint64_t value) {
+  Handle& handle = find(value);
+  if (--handle.references > 0) return;
+  --handle.chunk->handles;
+  drop_if_unused(handle);
+}
+
+void Chunks::retain(Handle& handle) {
+  if (handle.references++ == 0) ++handle.chunk->handles;
+}
+
+void Chunks::add_mapping(Handle& handle) {
+  ++handle.mappings;
+  ++handle.chunk->mappings;
+}
+
+void Chunks::remove_mapping(Handle& handle) {
+  --handle.mappings;
+  --handle.chunk->mappings;
+  drop_if_unused(handle);
+}
+
+void Chunks::drop_if_unused(Handle& handle) {
+  Chunk& chunk = *handle.chunk;
+  if (handle.references == 0 && handle.mappings == 0) handles_.erase(handle.value);
+  retire_if_unused(chunk);
+}
+
+void Chunks::retire_if_unused(Chunk& chunk) {
+  if (chunk.handles > 0 || chunk.mappings > 0) return;
+  // An importer's interest ends here; the exporter's memory lives on while any descriptor or importer is left.
+  if (chunk.is_exported && !chunk.is_imported && is_shared(chunk.storage.fd())) {
+    lingering_.insert(chunk.id);
+  } else {
+    retire(chunk);
+  }
+}
+
+void Chunks::retire(Chunk& chunk) {
+  (chunk.device != nullptr ? chunk.device->used : host_used_) -= chunk.size;
+  lingering_.erase(chunk.id);
+  chunks_.erase(chunk.id);
+}
+
+void Chunks::reclaim() {
+  if (lingering_.empty()) return;
+  const std::vector<std::uint64_t> ids(lingering_.begin(), lingering_.end());
+  for (const std::uint64_t id : ids)
+    if (Chunk& chunk = *chunks_.at(id); !is_shared(chunk.storage.fd())) retire(chunk);
+}
+
+int Chunks::export_file(Handle& handle, CUmemAllocationHandleType type, std::uint64_t flags) {
+  if (flags != 0) invalid("flags must be 0");
+  Chunk& chunk = *handle.chunk;
+  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || (chunk.prop.requestedHandleTypes & type) == 0)
+    invalid("this chunk was not created for export as handle type ", +type, " (requestedHandleTypes is ",
+            +chunk.prop.requestedHandleTypes, " and cannot be changed)");
+  const int fd = open_shared(chunk.storage.fd());
+  chunk.is_exported = true;
+  return fd;
+}
+
+std::uint64_t Chunks::import_file(int fd, CUmemAllocationHandleType type, const Origin& origin) {
+  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+    if (type == CU_MEM_HANDLE_TYPE_WIN32 || type == CU_MEM_HANDLE_TYPE_WIN32_KMT || type == CU_MEM_HANDLE_TYPE_FABRIC)
+      refuse(CUDA_ERROR_NOT_SUPPORTED, "handle type ", +type, " is not supported here");
+    invalid("handle type ", +type, " is unknown");
+  }
+  const auto header = read_shareable_header(fd);
+  if (!header) invalid("file descriptor ", fd, " is not exported device memory");
+  for (const auto& [id, chunk] : chunks_) {
+    if (!chunk->storage.is_own_file() || chunk->identity != header->identity) continue;
+    lingering_.erase(id);
+    return add_handle(*chunk).value;
+  }
+  Device* device = header->device == kHost ? nullptr : devices_.find_open(header->device);
+  if (header->device != kHost && device == nullptr)
+    invalid("the memory was exported from device ", header->device, ", which this process does not have");
+  if (device != nullptr) check_usable(*device);
+  if (device != nullptr && header->size % device->config.granularity != 0)
+    invalid("the memory's size ", header->size, " is not a multiple of the granularity of device ", device->ordinal);
+  auto chunk = std::make_unique<Chunk>(Chunk{.id = next_id_,
+                                             .size = header->size,
+                                             .device = device,
+                                             .prop = header->prop,
+                                             .storage = Storage(open_shared(fd)),
+                                             .made_by = origin,
+                                             .identity = header->identity,
+                                             .is_imported = true});
+  ++next_id_;
+  charge(*chunk);  // the GPU is one: what the exporter took is missing here, too
+  Chunk& made = *chunks_.emplace(chunk->id, std::move(chunk)).first->second;
+  return add_handle(made).value;
+}
+
+void Chunks::drop_device(const Device& device) {
+  std::erase_if(handles_, [&](const auto& entry) {
+    if (entry.second.chunk->device != &device) return false;
+    of_closed_devices_.insert(entry.first);
+    return true;
+  });
+  std::erase_if(chunks_, [&](const auto& entry) {
+    if (entry.second->device != &device) return false;
+    lingering_.erase(entry.first);
+    return true;
+  });
+}
+
+}  // namespace memlake::emulator

@@ -1,0 +1,57 @@
+#include "context.hpp"
+
+namespace memlake::emulator {
+
+namespace {
+// Handles are numbers that look like nothing else and are never used twice, so a stale one is always recognised.
+constexpr std::uint64_t kHandleBase = 0x0C0'0000'0000'0000;
+constexpr std::uint64_t kHandleStep = 16;
+}  // namespace
+
+Context& Contexts::create(Device& device, bool is_primary, unsigned flags) {
+  const std::uint64_t handle = kHandleBase + kHandleStep * next_++;
+  ++device.live_contexts;
+  return all_
+      .emplace(handle,
+               Context{.handle = handle, .device = &device, .is_primary = is_primary, .flags = flags, .peers = {}})
+      .first->second;
+}
+
+void Contexts::erase(Context& context) {
+  --context.device->live_contexts;
+  const std::uint64_t handle = context.handle;
+  all_.erase(handle);
+  for (auto& [other, value] : all_) value.peers.erase(handle);
+}
+
+Context* Contexts::find(std::uint64_t handle) {
+  const auto found = all_.find(handle);
+  return found == all_.end() ? nullptr : &found->second;
+}
+
+Context* Contexts::find(CUcontext handle) { return find(reinterpret_cast<std::uint64_t>(handle)); }
+
+Context& Contexts::current() {
+  const auto& contexts = stack();
+  if (contexts.empty() || contexts.back() == 0)
+    refuse(CUDA_ERROR_INVALID_CONTEXT, "no context is current to this thread; call cuCtxSetCurrent first");
+  Context* context = find(contexts.back());
+  if (context == nullptr)
+    refuse(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context that is current to this thread was destroyed");
+  if (context->sticky != CUDA_SUCCESS)
+    refuse(context->sticky, "earlier work on device ", context->device->ordinal,
+           " failed; its context answers this error until it is destroyed");
+  return *context;
+}
+
+Context* Contexts::current_or_null() {
+  const auto& contexts = stack();
+  return contexts.empty() ? nullptr : find(contexts.back());
+}
+
+std::vector<std::uint64_t>& Contexts::stack() {
+  static thread_local std::vector<std::uint64_t> contexts;
+  return contexts;
+}
+
+}  // namespace memlake::emulator

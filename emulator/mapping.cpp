@@ -1,0 +1,315 @@
+#include "mapping.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <iterator>
+
+namespace memlake::emulator {
+
+namespace {
+
+constexpr std::uint64_t kHostPage = 4096;
+
+/// The element of a map of ranges that contains `address`; end() if none does.
+template <class Ranges>
+auto containing(Ranges& ranges, std::uint64_t address) {
+  auto next = ranges.upper_bound(address);
+  if (next == ranges.begin()) return ranges.end();
+  auto candidate = std::prev(next);
+  return address - candidate->first < candidate->second.size ? candidate : ranges.end();
+}
+
+void check_range(std::uint64_t address, std::uint64_t size) {
+  if (address == 0) invalid("the address is 0");
+  if (size == 0) invalid("size is 0");
+  if (address + size < address) invalid("the range at ", Hex{address}, " wraps around");
+}
+
+void check_aligned(const char* what, std::uint64_t value, std::uint64_t granularity) {
+  if (value % granularity != 0) invalid(what, " ", value, " is not a multiple of the granularity ", granularity);
+}
+
+/// Cuts the parts of a mapping so that one of them starts at `at`.
+void cut_parts(Mapping& mapping, std::uint64_t at) {
+  for (auto part = mapping.parts.begin(); part != mapping.parts.end(); ++part) {
+    if (at <= part->address || at >= part->address + part->size) continue;
+    Mapping::Part tail{at, part->address + part->size - at, part->rights};
+    part->size = at - part->address;
+    mapping.parts.insert(std::next(part), std::move(tail));
+    return;
+  }
+}
+
+}  // namespace
+
+const Rights& Mapping::rights_at(std::uint64_t at) const {
+  return std::ranges::find_if(parts, [&](const Part& part) { return at - part.address < part.size; })->rights;
+}
+
+std::uint64_t Mappings::reserve(std::uint64_t size, std::uint64_t alignment, std::uint64_t hint, std::uint64_t flags,
+                                const Origin& origin) {
+  if (flags != 0) invalid("flags must be 0");
+  // The next three are OUT_OF_MEMORY on NVIDIA's driver, not INVALID_VALUE (A3.1b-d).
+  if (size == 0) refuse(CUDA_ERROR_OUT_OF_MEMORY, "size is 0");
+  if (size % kHostPage != 0)
+    refuse(CUDA_ERROR_OUT_OF_MEMORY, "size ", size, " is not a multiple of the host page size ", kHostPage);
+  if (alignment != 0 && !std::has_single_bit(alignment))
+    refuse(CUDA_ERROR_OUT_OF_MEMORY, "alignment ", alignment, " is not a power of two");
+  if (hint % kHostPage != 0) {
+    if (devices_.is_strict()) invalid("the address hint ", Hex{hint}, " is not a multiple of the host page size");
+    hint = 0;  // as observed: a hint that cannot be used
+  }
+  const std::uint64_t aligned_to = std::max(alignment, devices_.address_alignment());
+  std::uint64_t address = hint;
+  if (hint == 0 || hint % aligned_to != 0 || !arena_.addresses().take_at(hint, size)) {
+    const auto found = arena_.addresses().take(size, aligned_to);
+    if (!found) refuse(CUDA_ERROR_OUT_OF_MEMORY, "there is no free address range of ", size, " bytes");
+    address = *found;
+  }
+  reservations_.emplace(address, Reservation{address, size, origin});
+  return address;
+}
+
+void Mappings::free(std::uint64_t address, std::uint64_t size) {
+  const auto found = reservations_.find(address);
+  if (address == 0 || found == reservations_.end()) invalid("no reservation starts at ", Hex{address});
+  if (found->second.size != size)
+    invalid("the reservation at ", Hex{address}, " has ", found->second.size, " bytes, not ", size,
+            "; it can only be freed whole");
+  const auto first = mappings_.lower_bound(address);
+  auto last = first;
+  while (last != mappings_.end() && last->first < address + size) ++last;
+  if (first != last) {
+    if (!first->second.chunk().relaxes(Switch::address_free_while_mapped))
+      invalid("the reservation at ", Hex{address}, " still has ", std::distance(first, last), " mappings; unmap first");
+    for (auto mapping = first; mapping != last; ++mapping)
+      check_idle(mapping->first, mapping->second.size, mapping->second.chunk(), "freeing");
+    remove({first, last});
+  } else if (const Work* user = in_flight_.user_of(address, size)) {
+    violate("freeing the addresses ", Hex{address}, " to ", Hex{address + size}, " that ", user->describe(), " uses");
+  }
+  arena_.addresses().give_back(address, size);
+  reservations_.erase(found);
+}
+
+void Mappings::check_one_reservation(std::uint64_t address, std::uint64_t size, Switch relaxing, const Chunk& chunk,
+                                     const char* verb) const {
+  const Reservation* reservation = find_reservation(address);
+  if (reservation == nullptr) invalid("the address ", Hex{address}, " is in no reservation");
+  std::uint64_t end = reservation->address + reservation->size;
+  if (address + size <= end) return;
+  const std::uint64_t first_end = end;
+  while (end < address + size) {
+    const auto next = reservations_.find(end);
+    if (next == reservations_.end())
+      invalid("the range ", Hex{address}, " to ", Hex{address + size},
+              " reaches beyond the reservation, which ends at ", Hex{end});
+    end += next->second.size;
+  }
+  if (!chunk.relaxes(relaxing))
+    invalid(verb, " across two reservations (the first ends at ", Hex{first_end}, ") is not portable");
+}
+
+void Mappings::check_idle(std::uint64_t address, std::uint64_t size, const Chunk& chunk, const char* verb) const {
+  if (in_flight_.is_empty() || chunk.relaxes(Switch::inflight_unmap)) return;
+  if (const Work* user = in_flight_.user_of(address, size))
+    violate(verb, " ", Hex{address}, " to ", Hex{address + size}, " while ", user->describe(),
+            " still uses it; wait for the work first (cuEventSynchronize, cuStreamSynchronize)");
+}
+
+void Mappings::map(std::uint64_t address, std::uint64_t size, std::uint64_t offset, std::uint64_t handle,
+                   std::uint64_t flags, const Origin& origin) {
+  check_range(address, size);
+  if (flags != 0) invalid("flags must be 0");
+  Handle& named = chunks_.find(handle);
+  const Chunk& chunk = *named.chunk;
+  const std::uint64_t granularity = chunk.granularity();
+  check_aligned("address", address, granularity);
+  check_aligned("size", size, granularity);
+  check_aligned("offset", offset, granularity);
+  if (offset != 0 && !chunk.relaxes(Switch::map_offset_nonzero))
+    invalid("offset ", offset, " is not 0: CUDA maps handles from their start (choose the size at cuMemCreate)");
+  if (offset > chunk.size || size > chunk.size - offset)
+    invalid("size ", size, " is larger than the handle's memory, ", chunk.size, " bytes");
+  check_one_reservation(address, size, Switch::map_across_reservations, chunk, "mapping");
+  const auto next = mappings_.lower_bound(address);
+  const Mapping* taken = find(address);
+  if (taken == nullptr && next != mappings_.end() && next->first < address + size) taken = &next->second;
+  if (taken != nullptr)
+    invalid("part of ", Hex{address}, " to ", Hex{address + size}, " is mapped already (the mapping at ",
+            Hex{taken->address}, " of ", taken->size, " bytes); CUDA never replaces a mapping");
+  if (chunk.has_bytes()) {
+    arena_.check_room_to_show(address, size);
+    arena_.show(address, size, chunk.storage.fd(), chunk.storage.offset() + offset);
+  }
+  mappings_.emplace_hint(next, address,
+                         Mapping{.address = address,
+                                 .size = size,
+                                 .offset = offset,
+                                 .handle = &named,
+                                 .parts = {Mapping::Part{address, size, {}}},
+                                 .made_by = origin});
+  chunks_.add_mapping(named);
+}
+
+Mappings::Cover Mappings::cover(std::uint64_t address, std::uint64_t size) {
+  auto first = containing(mappings_, address);
+  std::uint64_t reached = address;
+  auto last = first;
+  while (last != mappings_.end() && reached < address + size && (reached == address || last->first == reached)) {
+    reached = last->second.end();
+    ++last;
+  }
+  if (reached < address + size)
+    invalid("nothing is mapped at ", Hex{reached}, ", inside the range ", Hex{address}, " to ", Hex{address + size});
+  return {first, last};
+}
+
+void Mappings::unmap(std::uint64_t address, std::uint64_t size) {
+  check_range(address, size);
+  const Cover range = cover(address, size);
+  const Mapping& first = range.first->second;
+  const Mapping& last = std::prev(range.last)->second;
+  if (first.address != address || last.end() != address + size)
+    invalid("only whole mappings can be unmapped: the range ", Hex{address}, " to ", Hex{address + size},
+            " cuts the mapping at ", Hex{first.address != address ? first.address : last.address});
+  check_one_reservation(address, size, Switch::unmap_across_reservations, first.chunk(), "unmapping");
+  for (auto mapping = range.first; mapping != range.last; ++mapping)
+    check_idle(mapping->first, mapping->second.size, mapping->second.chunk(), "unmapping");
+  remove(range);
+}
+
+void Mappings::remove(Cover range) {
+  // Runs of shown mappings go with one call to the kernel each.
+  for (auto mapping = range.first; mapping != range.last;) {
+    if (!mapping->second.chunk().has_bytes()) {
+      ++mapping;
+      continue;
+    }
+    const std::uint64_t start = mapping->first;
+    std::uint64_t end = start;
+    std::size_t count = 0;
+    for (; mapping != range.last && mapping->first == end && mapping->second.chunk().has_bytes(); ++mapping, ++count)
+      end = mapping->second.end();
+    arena_.hide(start, end - start, count);
+  }
+  for (auto mapping = range.first; mapping != range.last;) {
+    Handle& handle = *mapping->second.handle;
+    mapping = mappings_.erase(mapping);
+    chunks_.remove_mapping(handle);
+  }
+}
+
+int Mappings::check_descriptor(const CUmemAccessDesc& descriptor, const Cover& range) {
+  const auto flags = descriptor.flags;
+  if (flags != CU_MEM_ACCESS_FLAGS_PROT_NONE && flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
+      flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+    invalid("access flags ", +flags, " are not 0, 1 or 3");
+  switch (descriptor.location.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+      break;
+    case CU_MEM_LOCATION_TYPE_HOST:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+      for (auto mapping = range.first; mapping != range.last; ++mapping) {
+        const Chunk& chunk = mapping->second.chunk();
+        if (chunk.device != nullptr) invalid("host access can only be given to host memory");
+        if (descriptor.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA &&
+            chunk.prop.location.type != CU_MEM_LOCATION_TYPE_HOST_NUMA)
+          invalid("HOST_NUMA access can only be given to HOST_NUMA memory");
+      }
+      return kHost;
+    default:
+      invalid("location type ", +descriptor.location.type, " cannot be given access");
+  }
+  const Device& device = devices_.find(descriptor.location.id);
+  for (auto mapping = range.first; mapping != range.last; ++mapping) {
+    const Device* resident = mapping->second.chunk().device;
+    if (resident != nullptr && resident != &device && !device.can_access(resident->ordinal))
+      refuse(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, "device ", device.ordinal, " cannot reach the memory of device ",
+             resident->ordinal, ", which is mapped at ", Hex{mapping->first});
+  }
+  chunks_.check_usable(device);
+  return device.ordinal;
+}
+
+void Mappings::set_access(std::uint64_t address, std::uint64_t size, std::span<const CUmemAccessDesc> descriptors) {
+  check_range(address, size);
+  const Cover range = cover(address, size);
+  const std::uint64_t end = address + size;
+  const Mapping& first = range.first->second;
+  const Mapping& last = std::prev(range.last)->second;
+  if (first.address != address || last.end() != end) {
+    const Mapping& cut = first.address != address ? first : last;
+    if (!cut.chunk().relaxes(Switch::set_access_subrange))
+      invalid("the range ", Hex{address}, " to ", Hex{end}, " covers only a part of the mapping at ", Hex{cut.address},
+              "; access is set for whole mappings");
+    check_aligned("address", address, cut.chunk().granularity());
+    check_aligned("size", size, cut.chunk().granularity());
+  }
+  std::vector<int> devices;
+  for (const CUmemAccessDesc& descriptor : descriptors) devices.push_back(check_descriptor(descriptor, range));
+  const auto part_is_inside = [&](const Mapping::Part& part) {
+    return part.address < end && address < part.address + part.size;
+  };
+  for (auto mapping = range.first; !in_flight_.is_empty() && mapping != range.last; ++mapping)
+    for (const auto& part : mapping->second.parts)
+      for (std::size_t i = 0; i < devices.size(); ++i)
+        if (part_is_inside(part) && (part.rights.of(devices[i]) & ~static_cast<unsigned>(descriptors[i].flags)) != 0)
+          check_idle(std::max(part.address, address), std::min(part.size, size), mapping->second.chunk(),
+                     "lowering the access to");
+
+  for (auto mapping = range.first; mapping != range.last; ++mapping) {
+    cut_parts(mapping->second, address);
+    cut_parts(mapping->second, end);
+    for (auto& part : mapping->second.parts) {
+      if (!part_is_inside(part)) continue;
+      const unsigned before = part.rights.of_anybody();
+      for (std::size_t i = 0; i < devices.size(); ++i)
+        part.rights.set(devices[i], static_cast<unsigned>(descriptors[i].flags));
+      if (mapping->second.chunk().has_bytes() && part.rights.of_anybody() != before)
+        Arena::protect(part.address, part.size, part.rights.of_anybody());
+    }
+  }
+}
+
+unsigned Mappings::access(const CUmemLocation& location, std::uint64_t address) {
+  const Mapping* mapping = find(address);
+  if (mapping == nullptr) invalid("nothing is mapped at ", Hex{address});
+  switch (location.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+      return mapping->rights_at(address).of(devices_.find(location.id).ordinal);
+    case CU_MEM_LOCATION_TYPE_HOST:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+      return mapping->rights_at(address).of(kHost);
+    default:
+      invalid("location type ", +location.type, " has no access rights");
+  }
+}
+
+bool Mappings::may_unmap_in_flight(std::uint64_t address) const {
+  const Mapping* mapping = find(address);
+  return mapping != nullptr && mapping->chunk().relaxes(Switch::inflight_unmap);
+}
+
+const Mapping* Mappings::find(std::uint64_t address) const {
+  const auto found = containing(mappings_, address);
+  return found == mappings_.end() ? nullptr : &found->second;
+}
+
+const Reservation* Mappings::find_reservation(std::uint64_t address) const {
+  const auto found = containing(reservations_, address);
+  return found == reservations_.end() ? nullptr : &found->second;
+}
+
+void Mappings::drop_device(const Device& device) {
+  for (auto mapping = mappings_.begin(); mapping != mappings_.end();) {
+    const auto next = std::next(mapping);
+    if (mapping->second.chunk().device == &device) remove({mapping, next});
+    mapping = next;
+  }
+  // What other devices' mappings granted to this one is void.
+  for (auto& [address, mapping] : mappings_)
+    for (auto& part : mapping.parts) part.rights.set(device.ordinal, 0);
+}
+
+}  // namespace memlake::emulator

@@ -1,0 +1,97 @@
+#pragma once
+
+// Reservations of addresses and the mappings in them: sections A3, A5, A6 and A7 of the driver's contract.
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "arena.hpp"
+#include "chunk.hpp"
+#include "rights.hpp"
+#include "work.hpp"
+
+namespace memlake::emulator {
+
+struct Reservation {
+  std::uint64_t address;
+  std::uint64_t size;
+  Origin made_by;
+};
+
+/// One handle shown at one place.
+struct Mapping {
+  /// Who may do what in a part of it. One part covering all, unless a relaxed device had access set in pieces.
+  struct Part {
+    std::uint64_t address;
+    std::uint64_t size;
+    Rights rights;
+  };
+
+  std::uint64_t address;
+  std::uint64_t size;
+  std::uint64_t offset;  ///< in the chunk; 0 on CUDA
+  Handle* handle;
+  std::vector<Part> parts;
+  Origin made_by;
+
+  [[nodiscard]] std::uint64_t end() const { return address + size; }
+  [[nodiscard]] const Chunk& chunk() const { return *handle->chunk; }
+  [[nodiscard]] const Rights& rights_at(std::uint64_t at) const;
+};
+
+class Mappings {
+ public:
+  using Map = std::map<std::uint64_t, Mapping>;
+
+  Mappings(Devices& devices, Chunks& chunks, Arena& arena, const InFlight& in_flight)
+      : devices_(devices), chunks_(chunks), arena_(arena), in_flight_(in_flight) {}
+
+  std::uint64_t reserve(std::uint64_t size, std::uint64_t alignment, std::uint64_t hint, std::uint64_t flags,
+                        const Origin& origin);
+  void free(std::uint64_t address, std::uint64_t size);
+
+  void map(std::uint64_t address, std::uint64_t size, std::uint64_t offset, std::uint64_t handle, std::uint64_t flags,
+           const Origin& origin);
+  void unmap(std::uint64_t address, std::uint64_t size);
+
+  void set_access(std::uint64_t address, std::uint64_t size, std::span<const CUmemAccessDesc> descriptors);
+  unsigned access(const CUmemLocation& location, std::uint64_t address);
+
+  /// Would this unmap or free be allowed to go on under running work? (switch inflight_unmap)
+  [[nodiscard]] bool may_unmap_in_flight(std::uint64_t address) const;
+
+  /// The mapping or reservation that contains an address; null if there is none.
+  [[nodiscard]] const Mapping* find(std::uint64_t address) const;
+  [[nodiscard]] const Reservation* find_reservation(std::uint64_t address) const;
+
+  /// Removes every mapping of a device's chunks; reservations stay.
+  void drop_device(const Device& device);
+
+  [[nodiscard]] const Map& all() const { return mappings_; }
+  [[nodiscard]] const std::map<std::uint64_t, Reservation>& reservations() const { return reservations_; }
+
+ private:
+  struct Cover {
+    Map::iterator first;
+    Map::iterator last;  ///< one past
+  };
+
+  /// The mappings that tile [address, address + size) without a hole. Throws Refusal naming the hole.
+  Cover cover(std::uint64_t address, std::uint64_t size);
+  void check_one_reservation(std::uint64_t address, std::uint64_t size, Switch relaxing, const Chunk& chunk,
+                             const char* verb) const;
+  void check_idle(std::uint64_t address, std::uint64_t size, const Chunk& chunk, const char* verb) const;
+  int check_descriptor(const CUmemAccessDesc& descriptor, const Cover& cover);
+  void remove(Cover cover);
+
+  Devices& devices_;
+  Chunks& chunks_;
+  Arena& arena_;
+  const InFlight& in_flight_;
+  std::map<std::uint64_t, Reservation> reservations_;
+  Map mappings_;
+};
+
+}  // namespace memlake::emulator

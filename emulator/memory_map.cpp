@@ -1,0 +1,84 @@
+#include "memory_map.hpp"
+
+#include <algorithm>
+
+namespace memlake::emulator {
+
+MemoryMap::Step MemoryMap::look(std::uint64_t address) const {
+  if (!arena_.contains(address)) {
+    const HostAllocation* host = plain_.find_host(address);
+    return {.end = host != nullptr ? host->address + host->size : UINT64_MAX, .host = host};
+  }
+  if (const Mapping* mapping = mappings_.find(address)) {
+    const auto part = std::ranges::find_if(mapping->parts, [&](const auto& p) { return address - p.address < p.size; });
+    return {.end = part->address + part->size, .mapping = mapping, .part = &*part};
+  }
+  if (const Allocation* allocation = plain_.find(address))
+    return {.end = allocation->address + allocation->size, .allocation = allocation};
+  return {.end = address};
+}
+
+bool MemoryMap::is_device_reachable(std::uint64_t address) const {
+  return arena_.contains(address) || plain_.find_host(address) != nullptr;
+}
+
+bool MemoryMap::is_pinned(std::uint64_t address, std::uint64_t size) const {
+  const HostAllocation* host = plain_.find_host(address);
+  return host != nullptr && address + size <= host->address + host->size;
+}
+
+std::string MemoryMap::why_not(const Context& context, const Touch& touch, bool is_kernel) const {
+  const std::uint64_t end = touch.address + touch.size;
+  if (end < touch.address) return text("the range at ", Hex{touch.address}, " wraps around");
+  for (std::uint64_t at = touch.address; at < end;) {
+    const Step step = look(at);
+    if (step.mapping != nullptr) {
+      const unsigned wanted = touch.is_write ? 3 : 1;
+      const unsigned granted = step.part->rights.of(context.device->ordinal);
+      if ((granted & wanted) != wanted)
+        return text("device ", context.device->ordinal, " has ", granted == 0 ? "no" : "only read", " access at ",
+                    Hex{at}, " (the mapping at ", Hex{step.mapping->address}, "); grant it with cuMemSetAccess");
+    } else if (step.allocation != nullptr) {
+      const bool is_own = step.allocation->device == context.device;
+      if (is_kernel && !is_own && !context.peers.contains(step.allocation->context))
+        return text("device ", context.device->ordinal, " has no peer access to ", Hex{at}, " on device ",
+                    step.allocation->device->ordinal);
+    } else if (arena_.contains(at)) {
+      const bool is_reserved = mappings_.find_reservation(at) != nullptr;
+      return text("nothing is ", is_reserved ? "mapped" : "allocated", " at ", Hex{at});
+    } else if (is_kernel && step.host == nullptr) {
+      return text(Hex{at}, " is pageable host memory, out of a device's reach");
+    }
+    at = std::min(step.end, end);
+  }
+  return "";
+}
+
+std::string MemoryMap::why_not_copy(const Context& context, const Touch& touch) const {
+  return why_not(context, touch, false);
+}
+
+std::string MemoryMap::why_not_kernel(const Context& context, const Touch& touch) const {
+  return why_not(context, touch, true);
+}
+
+std::vector<Stretch> MemoryMap::stretches(std::uint64_t address, std::uint64_t size) const {
+  std::vector<Stretch> found;
+  const std::uint64_t end = address + size;
+  for (std::uint64_t at = address; at < end;) {
+    const Step step = look(at);
+    const std::uint64_t next = std::min(step.end, end);
+    const bool has_bytes = step.mapping != nullptr      ? step.mapping->chunk().has_bytes()
+                           : step.allocation != nullptr ? step.allocation->device->is_host_backed()
+                                                        : true;
+    if (!found.empty() && found.back().has_bytes == has_bytes) {
+      found.back().size += next - at;
+    } else {
+      found.push_back({at, next - at, has_bytes});
+    }
+    at = next;
+  }
+  return found;
+}
+
+}  // namespace memlake::emulator

@@ -1,0 +1,190 @@
+#include "plain_memory.hpp"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+#include <vector>
+
+#include "refusal.hpp"
+
+namespace memlake::emulator {
+
+namespace {
+
+// How cuMemAlloc rounds, as seen on real devices: small ones in steps of 512 bytes, from 1 MiB on in steps of 2 MiB.
+constexpr std::uint64_t kSmallStep = 512;
+constexpr std::uint64_t kLargeFrom = std::uint64_t{1} << 20;
+constexpr std::uint64_t kLargeStep = std::uint64_t{2} << 20;
+constexpr std::uint64_t kHostPage = 4096;
+constexpr unsigned kHostAllocFlags = 0x07;     // PORTABLE, DEVICEMAP, WRITECOMBINED
+constexpr unsigned kHostRegisterFlags = 0x0F;  // PORTABLE, DEVICEMAP, IOMEMORY, READ_ONLY
+
+std::uint64_t round_up(std::uint64_t bytes, std::uint64_t step) { return (bytes + step - 1) / step * step; }
+
+template <class Ranges>
+auto containing(Ranges& ranges, std::uint64_t address) -> decltype(&ranges.begin()->second) {
+  auto next = ranges.upper_bound(address);
+  if (next == ranges.begin()) return nullptr;
+  auto& candidate = std::prev(next)->second;
+  return address - candidate.address < candidate.size ? &candidate : nullptr;
+}
+
+}  // namespace
+
+std::uint64_t PlainMemory::allocate(Context& context, std::uint64_t bytes, const Origin& origin) {
+  if (bytes == 0) invalid("cuMemAlloc of 0 bytes");
+  Device& device = *context.device;
+  const bool is_small = bytes < kLargeFrom;
+  if (bytes > device.config.memory)
+    refuse(CUDA_ERROR_OUT_OF_MEMORY, "device ", device.ordinal, " has ", device.config.memory, " bytes in all, ", bytes,
+           " were asked for");
+  const std::uint64_t charged = round_up(bytes, is_small ? kSmallStep : kLargeStep);
+  if (charged > device.free())
+    refuse(CUDA_ERROR_OUT_OF_MEMORY, "device ", device.ordinal, " has ", device.free(), " bytes left, ", charged,
+           " are needed");
+  Allocation made{.address = 0,
+                  .size = bytes,
+                  .charged = charged,
+                  .device = &device,
+                  .context = context.handle,
+                  .id = next_id_,
+                  .storage = {},
+                  .made_by = origin};
+  if (is_small) {
+    made.address = take_small(device, charged);
+  } else {
+    made.address = take_addresses(charged, kLargeStep);
+    made.storage = show(device, made.address, charged);
+  }
+  ++next_id_;
+  device.used += charged;
+  const std::uint64_t address = made.address;
+  allocations_.emplace(address, std::move(made));
+  return address;
+}
+
+std::uint64_t PlainMemory::take_addresses(std::uint64_t size, std::uint64_t alignment) {
+  const auto address = arena_.addresses().take(size, alignment);
+  if (!address) refuse(CUDA_ERROR_OUT_OF_MEMORY, "there is no free address range of ", size, " bytes");
+  return *address;
+}
+
+Storage PlainMemory::show(Device& device, std::uint64_t address, std::uint64_t size) {
+  if (!device.is_host_backed()) return {};
+  try {
+    arena_.check_room_to_show(address, size);
+    Storage storage(device.heap, size, kLargeStep);
+    arena_.show(address, size, storage.fd(), storage.offset());
+    Arena::protect(address, size, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    if (device.config.poison) storage.poison(size);
+    return storage;
+  } catch (...) {
+    arena_.addresses().give_back(address, size);
+    throw;
+  }
+}
+
+void PlainMemory::hide(std::uint64_t address, std::uint64_t size, const Storage& storage) {
+  if (storage.has_bytes()) arena_.hide(address, size, 1);
+  arena_.addresses().give_back(address, size);
+}
+
+std::uint64_t PlainMemory::take_small(Device& device, std::uint64_t size) {
+  for (auto& [base, slab] : slabs_) {
+    if (slab.device != &device) continue;
+    if (const auto address = slab.space.take(size, kSmallStep)) {
+      slab.used += size;
+      return *address;
+    }
+  }
+  const std::uint64_t base = take_addresses(kLargeStep, kLargeStep);
+  Slab slab{&device, AddressSpace(base, kLargeStep), show(device, base, kLargeStep), size};
+  const std::uint64_t address = *slab.space.take(size, kSmallStep);
+  slabs_.emplace(base, std::move(slab));
+  return address;
+}
+
+void PlainMemory::give_back_small(std::uint64_t address, std::uint64_t size) {
+  const auto slab = std::prev(slabs_.upper_bound(address));
+  slab->second.space.give_back(address, size);
+  slab->second.used -= size;
+  if (slab->second.used > 0) return;
+  hide(slab->first, kLargeStep, slab->second.storage);
+  slabs_.erase(slab);
+}
+
+void PlainMemory::free(std::uint64_t address) {
+  const auto found = allocations_.find(address);
+  if (found == allocations_.end()) invalid("no allocation of cuMemAlloc starts at ", Hex{address});
+  Allocation& gone = found->second;
+  gone.device->used -= gone.charged;
+  if (gone.size < kLargeFrom) {
+    give_back_small(address, gone.charged);
+  } else {
+    hide(address, gone.charged, gone.storage);
+  }
+  allocations_.erase(found);
+}
+
+void* PlainMemory::allocate_host(const Context& context, std::uint64_t bytes, unsigned flags, const Origin& origin) {
+  if ((flags & ~kHostAllocFlags) != 0) invalid("flags ", flags, " are unknown to cuMemHostAlloc");
+  if (bytes == 0) return nullptr;
+  const std::uint64_t size = round_up(bytes, kHostPage);
+  void* pointer =
+      size < bytes ? MAP_FAILED : mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pointer == MAP_FAILED)
+    refuse(CUDA_ERROR_OUT_OF_MEMORY, "the system gives no ", bytes, " bytes of host memory: ", std::strerror(errno));
+  const auto address = reinterpret_cast<std::uint64_t>(pointer);
+  host_.emplace(address, HostAllocation{address, bytes, flags, false, context.handle, next_id_++, origin});
+  return pointer;
+}
+
+void PlainMemory::free_host(void* pointer) {
+  if (pointer == nullptr) return;
+  const auto found = host_.find(reinterpret_cast<std::uint64_t>(pointer));
+  if (found == host_.end() || found->second.is_registered)
+    invalid("no allocation of cuMemHostAlloc starts at ", pointer);
+  munmap(pointer, round_up(found->second.size, kHostPage));
+  host_.erase(found);
+}
+
+void PlainMemory::register_host(const Context& context, void* pointer, std::uint64_t bytes, unsigned flags,
+                                const Origin& origin) {
+  const auto address = reinterpret_cast<std::uint64_t>(pointer);
+  if (pointer == nullptr || bytes == 0 || address + bytes < address) invalid("there is nothing to register");
+  if ((flags & ~kHostRegisterFlags) != 0) invalid("flags ", flags, " are unknown to cuMemHostRegister");
+  if (arena_.contains(address)) invalid(pointer, " is device memory; only host memory can be registered");
+  const auto next = host_.lower_bound(address);
+  if (find_host(address) != nullptr || (next != host_.end() && next->first < address + bytes))
+    refuse(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "part of this host memory is registered already");
+  host_.emplace(address, HostAllocation{address, bytes, flags, true, context.handle, next_id_++, origin});
+}
+
+void PlainMemory::unregister_host(void* pointer) {
+  if (pointer == nullptr) invalid("the pointer is NULL");
+  const auto found = host_.find(reinterpret_cast<std::uint64_t>(pointer));
+  if (found == host_.end()) refuse(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "nothing was registered at ", pointer);
+  if (!found->second.is_registered) invalid(pointer, " was made by cuMemHostAlloc; free it with cuMemFreeHost");
+  host_.erase(found);
+}
+
+const Allocation* PlainMemory::find(std::uint64_t address) const { return containing(allocations_, address); }
+
+const HostAllocation* PlainMemory::find_host(std::uint64_t address) const { return containing(host_, address); }
+
+void PlainMemory::drop_context(const Context& context) {
+  std::vector<std::uint64_t> gone;
+  for (const auto& [address, allocation] : allocations_)
+    if (allocation.context == context.handle) gone.push_back(address);
+  for (const std::uint64_t address : gone) free(address);
+  std::erase_if(host_, [&](const auto& entry) {
+    const bool is_ours = entry.second.context == context.handle;
+    if (is_ours && !entry.second.is_registered)
+      munmap(reinterpret_cast<void*>(entry.first), round_up(entry.second.size, kHostPage));
+    return is_ours;
+  });
+}
+
+}  // namespace memlake::emulator
