@@ -1,0 +1,71 @@
+#pragma once
+
+// The one emulated driver of the process: all parts, one lock.
+//
+// Order of the parts: a part knows only those above it in this class. Locking: `mutex` guards everything but the
+// ledger's counters; work runs without it. `changed` is notified whenever work was queued, finished or let go on.
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+
+#include "arena.hpp"
+#include "chunk.hpp"
+#include "context.hpp"
+#include "device.hpp"
+#include "ledger.hpp"
+#include "mapping.hpp"
+#include "memory_map.hpp"
+#include "plain_memory.hpp"
+#include "stream.hpp"
+#include "work.hpp"
+
+namespace memlake::emulator {
+
+class Driver {
+ public:
+  /// Made on first use and never destroyed: worker threads and late calls must find it until the process is gone.
+  static Driver& instance();
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  Ledger ledger;
+  Devices devices;
+  Contexts contexts;
+  Arena arena;
+  Chunks chunks{devices, contexts};
+  InFlight in_flight;
+  Mappings mappings{devices, chunks, arena, in_flight};
+  PlainMemory plain{arena};
+  MemoryMap memory{mappings, plain, arena};
+  Streams streams{changed, mutex, in_flight, contexts, [this](const std::string& sentence) {
+                    ledger.note_warning(Origin{.call = "a stream"}, sentence + "; its context is lost (sticky 700)");
+                  }};
+
+  /// cuInit. Makes the devices of MEMLAKE_EMULATOR, or a default one if there is none at all.
+  void initialize();
+
+  int add_devices(const GroupConfig& group);
+  void close_device(Lock& lock, Device& device);
+
+  /// Ends a context: its work, streams, events and plain allocations.
+  void destroy_context(Lock& lock, Context& context);
+
+  /// Everything that exists and happened, as JSON. Call with the lock held.
+  std::string ledger_json();
+
+  /// The same for people, shorter: what is still held, and what went wrong.
+  std::string ledger_text();
+
+  [[nodiscard]] int version() const { return version_; }
+  [[nodiscard]] bool is_initialized() const { return is_initialized_; }
+
+ private:
+  void add_devices_of_environment();
+
+  int version_ = 13000;
+  bool has_read_environment_ = false;
+  bool is_initialized_ = false;
+};
+
+}  // namespace memlake::emulator

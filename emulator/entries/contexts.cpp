@@ -1,0 +1,218 @@
+// Contexts and peer access between them.
+
+#include <algorithm>
+
+#include "entries/entry.hpp"
+
+namespace memlake::emulator {
+
+namespace {
+
+constexpr unsigned kContextFlags = 0xFF;     // scheduling, mapping, coredump and sync bits
+constexpr int kGreatestStreamPriority = -5;  // as on data-centre GPUs; lower is more urgent
+
+Context& find_context(Session& session, CUcontext context) {
+  Context* found = session.driver.contexts.find(context);
+  if (found == nullptr) refuse(CUDA_ERROR_INVALID_CONTEXT, "there is no context ", static_cast<const void*>(context));
+  return *found;
+}
+
+Context& given_or_current(Session& session, CUcontext context) {
+  return context == nullptr ? session.driver.contexts.current() : find_context(session, context);
+}
+
+void set_top(std::uint64_t handle) {
+  auto& stack = Contexts::stack();
+  if (stack.empty()) {
+    if (handle != 0) stack.push_back(handle);
+  } else if (handle != 0) {
+    stack.back() = handle;
+  } else {
+    stack.pop_back();
+  }
+}
+
+void create(Session& session, CUcontext* context, unsigned flags, CUdevice device) {
+  required(context, "context");
+  Device& on = session.driver.devices.find(device);
+  if ((flags & ~kContextFlags) != 0) invalid("context flags ", flags, " are unknown");
+  const Context& made = session.driver.contexts.create(on, false, flags);
+  Contexts::stack().push_back(made.handle);
+  *context = as_handle(made);
+}
+
+}  // namespace
+
+MEMLAKE_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  return enter(Call::cuDevicePrimaryCtxRetain, MEMLAKE_CALLER, [&](Session& session) {
+    required(context, "context");
+    Device& on = session.driver.devices.find(device);
+    if (on.primary_context == 0) on.primary_context = session.driver.contexts.create(on, true, on.primary_flags).handle;
+    ++on.primary_retains;
+    *context = reinterpret_cast<CUcontext>(on.primary_context);
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+  return enter(Call::cuDevicePrimaryCtxRelease_v2, MEMLAKE_CALLER, [&](Session& session) {
+    Device& on = session.driver.devices.find(device);
+    if (on.primary_retains == 0)
+      refuse(CUDA_ERROR_INVALID_CONTEXT, "the primary context of device ", device, " is not retained");
+    if (--on.primary_retains > 0) return;
+    session.driver.destroy_context(session.lock, *session.driver.contexts.find(on.primary_context));
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
+  return enter(Call::cuDevicePrimaryCtxReset_v2, MEMLAKE_CALLER, [&](Session& session) {
+    Device& on = session.driver.devices.find(device);
+    if (Context* primary = session.driver.contexts.find(on.primary_context))
+      session.driver.destroy_context(session.lock, *primary);
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
+  return enter(Call::cuDevicePrimaryCtxGetState, MEMLAKE_CALLER, [&](Session& session) {
+    required(flags, "flags");
+    required(active, "active");
+    const Device& on = session.driver.devices.find(device);
+    *flags = on.primary_flags;
+    *active = on.primary_context != 0 ? 1 : 0;
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
+  return enter(Call::cuDevicePrimaryCtxSetFlags_v2, MEMLAKE_CALLER, [&](Session& session) {
+    Device& on = session.driver.devices.find(device);
+    if ((flags & ~kContextFlags) != 0) invalid("context flags ", flags, " are unknown");
+    on.primary_flags = flags;
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuCtxCreate_v2(CUcontext* context, unsigned flags, CUdevice device) {
+  return enter(Call::cuCtxCreate_v2, MEMLAKE_CALLER,
+               [&](Session& session) { create(session, context, flags, device); });
+}
+
+MEMLAKE_EXPORT CUresult cuCtxCreate_v4(CUcontext* context, void* parameters, unsigned flags, CUdevice device) {
+  return enter(Call::cuCtxCreate_v4, MEMLAKE_CALLER, [&](Session& session) {
+    if (parameters != nullptr) refuse(CUDA_ERROR_NOT_SUPPORTED, "execution affinity is not emulated");
+    create(session, context, flags, device);
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuCtxDestroy_v2(CUcontext context) {
+  return enter(Call::cuCtxDestroy_v2, MEMLAKE_CALLER, [&](Session& session) {
+    Context& gone = find_context(session, context);
+    if (gone.is_primary)
+      refuse(CUDA_ERROR_INVALID_CONTEXT, "a primary context is released, not destroyed (cuDevicePrimaryCtxRelease)");
+    auto& stack = Contexts::stack();
+    if (!stack.empty() && stack.back() == gone.handle) stack.pop_back();
+    session.driver.destroy_context(session.lock, gone);
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuCtxSetCurrent(CUcontext context) {
+  return enter(Call::cuCtxSetCurrent, MEMLAKE_CALLER,
+               [&](Session& session) { set_top(context == nullptr ? 0 : find_context(session, context).handle); });
+}
+
+MEMLAKE_EXPORT CUresult cuCtxGetCurrent(CUcontext* context) {
+  return enter(Call::cuCtxGetCurrent, MEMLAKE_CALLER, [&](Session&) {
+    const auto& stack = Contexts::stack();
+    required(context, "context") = stack.empty() ? nullptr : reinterpret_cast<CUcontext>(stack.back());
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context) {
+  return enter(Call::cuCtxPushCurrent_v2, MEMLAKE_CALLER,
+               [&](Session& session) { Contexts::stack().push_back(find_context(session, context).handle); });
+}
+
+MEMLAKE_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext* context) {
+  return enter(Call::cuCtxPopCurrent_v2, MEMLAKE_CALLER, [&](Session&) {
+    auto& stack = Contexts::stack();
+    if (stack.empty()) refuse(CUDA_ERROR_INVALID_CONTEXT, "no context is current to this thread");
+    if (context != nullptr) *context = reinterpret_cast<CUcontext>(stack.back());
+    stack.pop_back();
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuCtxGetDevice(CUdevice* device) {
+  return enter(Call::cuCtxGetDevice, MEMLAKE_CALLER, [&](Session& session) {
+    required(device, "device") = session.driver.contexts.current().device->ordinal;
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext context) {
+  return enter(Call::cuCtxGetDevice_v2, MEMLAKE_CALLER, [&](Session& session) {
+    required(device, "device") = given_or_current(session, context).device->ordinal;
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuCtxGetFlags(unsigned* flags) {
+  return enter(Call::cuCtxGetFlags, MEMLAKE_CALLER,
+               [&](Session& session) { required(flags, "flags") = session.driver.contexts.current().flags; });
+}
+
+MEMLAKE_EXPORT CUresult cuCtxSynchronize() {
+  return enter(Call::cuCtxSynchronize, MEMLAKE_CALLER, [&](Session& session) {
+    session.driver.streams.synchronize_context(session.lock, session.driver.contexts.current());
+    session.driver.contexts.current();  // what failed meanwhile is answered here
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuCtxSynchronize_v2(CUcontext context) {
+  return enter(Call::cuCtxSynchronize_v2, MEMLAKE_CALLER, [&](Session& session) {
+    session.driver.streams.synchronize_context(session.lock, given_or_current(session, context));
+    const CUresult sticky = given_or_current(session, context).sticky;
+    if (sticky != CUDA_SUCCESS) refuse(sticky, "work of this context failed");
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
+  return enter(Call::cuCtxEnablePeerAccess, MEMLAKE_CALLER, [&](Session& session) {
+    Context& current = session.driver.contexts.current();
+    if (flags != 0) invalid("flags must be 0");
+    const Context& other = find_context(session, peer);
+    if (&other == &current) refuse(CUDA_ERROR_INVALID_CONTEXT, "the peer is the current context");
+    if (!current.device->can_access(other.device->ordinal))
+      refuse(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, "device ", current.device->ordinal, " cannot reach device ",
+             other.device->ordinal);
+    if (!current.peers.insert(other.handle).second)
+      refuse(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "peer access is enabled already");
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peer) {
+  return enter(Call::cuCtxDisablePeerAccess, MEMLAKE_CALLER, [&](Session& session) {
+    Context& current = session.driver.contexts.current();
+    if (current.peers.erase(find_context(session, peer).handle) == 0)
+      refuse(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "peer access was not enabled");
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  return enter(Call::cuCtxGetStreamPriorityRange, MEMLAKE_CALLER, [&](Session& session) {
+    session.driver.contexts.current();
+    if (least != nullptr) *least = 0;
+    if (greatest != nullptr) *greatest = kGreatestStreamPriority;
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuCtxGetApiVersion(CUcontext context, unsigned* version) {
+  return enter(Call::cuCtxGetApiVersion, MEMLAKE_CALLER, [&](Session& session) {
+    required(version, "version");
+    given_or_current(session, context);
+    *version = 3020;
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuCtxGetId(CUcontext context, unsigned long long* id) {
+  return enter(Call::cuCtxGetId, MEMLAKE_CALLER, [&](Session& session) {
+    required(id, "id");
+    *id = given_or_current(session, context).handle;
+  });
+}
+
+}  // namespace memlake::emulator

@@ -1,0 +1,127 @@
+// The emulator's own door: memlake_emulator.h.
+
+#include <cstring>
+
+#include "entries/entry.hpp"
+#include "include/memlake_emulator.h"
+
+#define MEMLAKE_CONTROL __attribute__((visibility("default")))
+
+namespace memlake::emulator {
+
+namespace {
+
+/// Like enter(), but it works before cuInit and is not counted among the driver's calls.
+template <class Body>
+int control(const void* caller, Body&& body) {
+  return static_cast<int>(enter(Call::control, caller, std::forward<Body>(body), Need::nothing));
+}
+
+CUstream as_stream(void* stream) { return static_cast<CUstream>(stream); }
+
+}  // namespace
+
+extern "C" {
+
+MEMLAKE_CONTROL int memlakeEmulatorAddDevices(const char* config, int* first, int* count) {
+  return control(MEMLAKE_CALLER, [&](Session& session) {
+    required(first, "first");
+    required(count, "count");
+    const GroupConfig group = parse_config(required(config, "config") == '\0' ? "" : config);
+    *first = session.driver.add_devices(group);
+    *count = group.devices;
+  });
+}
+
+MEMLAKE_CONTROL int memlakeEmulatorCloseDevices(int first, int count) {
+  return control(MEMLAKE_CALLER, [&](Session& session) {
+    Driver& driver = session.driver;
+    if (count < 1) invalid("count is ", count);
+    for (int ordinal = first; ordinal < first + count; ++ordinal) driver.devices.find(ordinal);
+    for (int ordinal = first; ordinal < first + count; ++ordinal)
+      if (Device* device = driver.devices.find_open(ordinal)) driver.close_device(session.lock, *device);
+  });
+}
+
+MEMLAKE_CONTROL int memlakeEmulatorIsHostBacked(int device, int* is_host) {
+  return control(MEMLAKE_CALLER, [&](Session& session) {
+    required(is_host, "is_host");
+    *is_host = session.driver.devices.find(device).is_host_backed() ? 1 : 0;
+  });
+}
+
+MEMLAKE_CONTROL const char* memlakeEmulatorLastError(void) { return last_error().sentence.c_str(); }
+
+MEMLAKE_CONTROL const char* memlakeEmulatorLastViolation(void) {
+  return last_error().is_violation ? last_error().sentence.c_str() : "";
+}
+
+MEMLAKE_CONTROL int memlakeEmulatorLedger(char* buffer, size_t* size) {
+  return control(MEMLAKE_CALLER, [&](Session& session) {
+    required(size, "size");
+    const std::string json = session.driver.ledger_json();
+    const std::size_t room = buffer == nullptr ? 0 : *size;
+    *size = json.size() + 1;
+    if (buffer == nullptr) return;
+    if (room < json.size() + 1) invalid("the ledger needs ", json.size() + 1, " bytes, the buffer has ", room);
+    std::memcpy(buffer, json.c_str(), json.size() + 1);
+  });
+}
+
+MEMLAKE_CONTROL int memlakeEmulatorResetLedger(void) {
+  return control(MEMLAKE_CALLER, [&](Session& session) { session.driver.ledger.reset(); });
+}
+
+MEMLAKE_CONTROL int memlakeEmulatorLaunch(void* stream, const char* name, const memlakeEmulatorRange* ranges,
+                                          size_t count) {
+  return control(MEMLAKE_CALLER, [&](Session& session) {
+    Driver& driver = session.driver;
+    required(name, "name");
+    if (count > 0) required(ranges, "ranges");
+    Work work{.name = name, .origin = session.origin};
+    for (size_t i = 0; i < count; ++i) {
+      if (ranges[i].size == 0) invalid("range ", i, " is empty");
+      work.touches.push_back({ranges[i].address, ranges[i].size, ranges[i].is_write != 0});
+    }
+    Stream& queue = driver.streams.find(as_stream(stream));
+    work.check = [&driver, context = queue.context, touches = work.touches]() -> std::string {
+      const Context* alive = driver.contexts.find(context);
+      if (alive == nullptr) return "its context is gone";
+      for (const Touch& touch : touches)
+        if (std::string refusal = driver.memory.why_not_kernel(*alive, touch); !refusal.empty()) return refusal;
+      return "";
+    };
+    driver.streams.enqueue(queue, std::move(work));
+  });
+}
+
+MEMLAKE_CONTROL int memlakeEmulatorHold(void* stream, uint64_t* gate) {
+  return control(MEMLAKE_CALLER, [&](Session& session) {
+    required(gate, "gate");
+    auto& streams = session.driver.streams;
+    *gate = streams.hold(streams.find(as_stream(stream)), session.origin);
+  });
+}
+
+MEMLAKE_CONTROL int memlakeEmulatorOpen(uint64_t gate) {
+  return control(MEMLAKE_CALLER, [&](Session& session) { session.driver.streams.open(gate); });
+}
+
+MEMLAKE_CONTROL int memlakeEmulatorStep(void* stream, size_t count, size_t* ran) {
+  return control(MEMLAKE_CALLER, [&](Session& session) {
+    required(ran, "ran");
+    auto& streams = session.driver.streams;
+    *ran = streams.step(session.lock, streams.find(as_stream(stream)), count);
+  });
+}
+
+MEMLAKE_CONTROL int memlakeEmulatorPending(void* stream, size_t* pending) {
+  return control(MEMLAKE_CALLER, [&](Session& session) {
+    required(pending, "pending");
+    *pending = session.driver.streams.find(as_stream(stream)).queue.size();
+  });
+}
+
+}  // extern "C"
+
+}  // namespace memlake::emulator

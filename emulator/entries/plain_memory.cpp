@@ -1,0 +1,127 @@
+// Plain device memory and pinned host memory.
+
+#include "entries/entry.hpp"
+
+namespace memlake::emulator {
+
+namespace {
+
+const HostAllocation& find_host(Session& session, const void* pointer) {
+  const HostAllocation* found = session.driver.plain.find_host(reinterpret_cast<std::uint64_t>(pointer));
+  if (found == nullptr) invalid(pointer, " is not memory of cuMemHostAlloc or cuMemHostRegister");
+  return *found;
+}
+
+/// Host memory must not go while queued work uses it; like cuMemFree, freeing waits.
+void wait_for_users(Session& session, const void* pointer) {
+  Driver& driver = session.driver;
+  const HostAllocation* host = driver.plain.find_host(reinterpret_cast<std::uint64_t>(pointer));
+  if (host == nullptr) return;
+  const std::uint64_t address = host->address;
+  const std::uint64_t size = host->size;
+  while (const Work* user = driver.in_flight.user_of(address, size))
+    driver.streams.wait(session.lock, CompletionRef(user->completion));
+}
+
+}  // namespace
+
+MEMLAKE_EXPORT CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
+  return enter(Call::cuMemGetInfo_v2, MEMLAKE_CALLER, [&](Session& session) {
+    const Device& device = *session.driver.contexts.current().device;
+    required(free, "free");
+    required(total, "total");
+    session.driver.chunks.reclaim();
+    *free = device.free();
+    *total = device.config.memory;
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) {
+  return enter(Call::cuMemAlloc_v2, MEMLAKE_CALLER, [&](Session& session) {
+    required(address, "the address pointer");
+    Context& context = session.driver.contexts.current();
+    session.driver.chunks.reclaim();
+    *address = session.driver.plain.allocate(context, bytes, session.origin);
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
+  return enter(Call::cuMemFree_v2, MEMLAKE_CALLER, [&](Session& session) {
+    Driver& driver = session.driver;
+    driver.contexts.current();
+    if (address == 0) return;
+    const Allocation* allocation = driver.plain.find(address);
+    if (allocation == nullptr || allocation->address != address)
+      invalid("no allocation of cuMemAlloc starts at ", Hex{address});
+    // Unlike an unmap, it waits: for its own device, and for whoever else uses this memory.
+    driver.streams.synchronize_device(session.lock, *allocation->device);
+    while (const Work* user = driver.in_flight.user_of(address, allocation->size))
+      driver.streams.wait(session.lock, CompletionRef(user->completion));
+    driver.plain.free(address);
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size, CUdeviceptr address) {
+  return enter(Call::cuMemGetAddressRange_v2, MEMLAKE_CALLER, [&](Session& session) {
+    const auto tell = [&](std::uint64_t start, std::uint64_t length) {
+      if (base != nullptr) *base = start;
+      if (size != nullptr) *size = length;
+    };
+    if (const Mapping* mapping = session.driver.mappings.find(address)) return tell(mapping->address, mapping->size);
+    if (const Allocation* found = session.driver.plain.find(address)) return tell(found->address, found->size);
+    if (const HostAllocation* host = session.driver.plain.find_host(address)) return tell(host->address, host->size);
+    invalid("nothing is allocated or mapped at ", Hex{address});
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuMemAllocHost_v2(void** pointer, size_t bytes) {
+  return enter(Call::cuMemAllocHost_v2, MEMLAKE_CALLER, [&](Session& session) {
+    required(pointer, "the pointer");
+    *pointer = session.driver.plain.allocate_host(session.driver.contexts.current(), bytes, 0, session.origin);
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuMemHostAlloc(void** pointer, size_t bytes, unsigned flags) {
+  return enter(Call::cuMemHostAlloc, MEMLAKE_CALLER, [&](Session& session) {
+    required(pointer, "the pointer");
+    *pointer = session.driver.plain.allocate_host(session.driver.contexts.current(), bytes, flags, session.origin);
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuMemFreeHost(void* pointer) {
+  return enter(Call::cuMemFreeHost, MEMLAKE_CALLER, [&](Session& session) {
+    wait_for_users(session, pointer);
+    session.driver.plain.free_host(pointer);
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* address, void* pointer, unsigned flags) {
+  return enter(Call::cuMemHostGetDevicePointer_v2, MEMLAKE_CALLER, [&](Session& session) {
+    required(address, "the address pointer");
+    if (flags != 0) invalid("flags must be 0");
+    find_host(session, pointer);
+    *address = reinterpret_cast<CUdeviceptr>(pointer);  // addresses are unified
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuMemHostGetFlags(unsigned* flags, void* pointer) {
+  return enter(Call::cuMemHostGetFlags, MEMLAKE_CALLER, [&](Session& session) {
+    required(flags, "flags");
+    *flags = find_host(session, pointer).flags;
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned flags) {
+  return enter(Call::cuMemHostRegister_v2, MEMLAKE_CALLER, [&](Session& session) {
+    session.driver.plain.register_host(session.driver.contexts.current(), pointer, bytes, flags, session.origin);
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuMemHostUnregister(void* pointer) {
+  return enter(Call::cuMemHostUnregister, MEMLAKE_CALLER, [&](Session& session) {
+    wait_for_users(session, pointer);
+    session.driver.plain.unregister_host(pointer);
+  });
+}
+
+}  // namespace memlake::emulator

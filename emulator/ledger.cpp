@@ -1,0 +1,52 @@
+#include "ledger.hpp"
+
+#include <cstdio>
+
+namespace memlake::emulator {
+
+namespace {
+
+constexpr std::size_t kMostRemarks = 10000;  // a program that misbehaves in a loop must not fill the memory
+
+constexpr std::array<const char*, static_cast<std::size_t>(Call::count_)> kNames{
+#define F(base, symbol, since, parameters, arguments) #base,
+#define S(base, symbol, since, suffix, parameters, arguments) #base,
+#define U(base, symbol, since) #base,
+#include "functions.inc"
+#undef F
+#undef S
+#undef U
+    "memlakeEmulator"};
+
+void keep(std::vector<Remark>& remarks, const Origin& origin, int code, const std::string& sentence) {
+  if (remarks.size() < kMostRemarks) remarks.push_back({origin, code, sentence});
+}
+
+}  // namespace
+
+const char* name_of(Call call) { return kNames[static_cast<std::size_t>(call)]; }
+
+void Ledger::note_violation(const Origin& origin, int code, const std::string& sentence) {
+  keep(violations_, origin, code, sentence);
+  std::fprintf(stderr, "memlake emulator: contract violation in %s: %s\n", origin.call, sentence.c_str());
+}
+
+void Ledger::note_warning(const Origin& origin, const std::string& sentence) {
+  keep(warnings_, origin, 0, sentence);
+  std::fprintf(stderr, "memlake emulator: warning in %s: %s\n", origin.call, sentence.c_str());
+}
+
+void Ledger::reset() {
+  for (auto& count : counts_) count = 0;
+  violations_.clear();
+  warnings_.clear();
+}
+
+std::map<std::string, std::uint64_t> Ledger::calls() const {
+  std::map<std::string, std::uint64_t> calls;
+  for (std::size_t i = 0; i < counts_.size(); ++i)
+    if (static_cast<Call>(i) != Call::control && counts_[i] > 0) calls[kNames[i]] += counts_[i];
+  return calls;
+}
+
+}  // namespace memlake::emulator

@@ -1,0 +1,189 @@
+// The ledger as JSON, for programs, and as text, for people. The keys are documented in docs/reference/emulator.md.
+
+#include <algorithm>
+#include <sstream>
+#include <vector>
+
+#include "driver.hpp"
+#include "json.hpp"
+
+namespace memlake::emulator {
+
+namespace {
+
+void write_origin(Json& json, const Origin& origin) {
+  json.member("made_by", [&] {
+    json.object([&] {
+      json.field("sequence", origin.sequence);
+      json.field("call", origin.call);
+      json.field("thread", origin.thread);
+      json.field("caller", origin.caller_name());
+    });
+  });
+}
+
+void write_remarks(Json& json, const char* key, const std::vector<Remark>& remarks) {
+  json.member(key, [&] {
+    json.array([&] {
+      for (const Remark& remark : remarks)
+        json.object([&] {
+          json.field("sequence", remark.origin.sequence);
+          json.field("call", remark.origin.call);
+          json.field("code", remark.code);
+          json.field("text", remark.sentence);
+          json.field("thread", remark.origin.thread);
+        });
+    });
+  });
+}
+
+/// An array of objects, one per element of a range.
+template <class Range, class Body>
+void write_all(Json& json, const char* key, const Range& range, Body&& body) {
+  json.member(key, [&] {
+    json.array([&] {
+      for (const auto& element : range) json.object([&] { body(element); });
+    });
+  });
+}
+
+/// The values of an unordered map, by key, so that two ledgers can be compared.
+template <class Map>
+auto sorted(const Map& map) {
+  std::vector<const typename Map::value_type*> entries;
+  for (const auto& entry : map) entries.push_back(&entry);
+  std::ranges::sort(entries, {}, [](const auto* entry) { return entry->first; });
+  return entries;
+}
+
+}  // namespace
+
+std::string Driver::ledger_json() {
+  chunks.reclaim();
+  Json json;
+  json.object([&] {
+    write_all(json, "devices", devices.all(), [&](const auto& device) {
+      json.field("ordinal", device->ordinal);
+      json.field("name", device->config.name);
+      json.field("total", device->config.memory);
+      json.field("free", device->free());
+      json.field("backing", device->is_host_backed() ? "host" : "none");
+      json.field("profile", device->is_strict() ? "strict" : "nvidia");
+      json.field("streams", device->config.streams == StreamMode::manual ? "manual" : "threads");
+      json.field("granularity", device->config.granularity);
+      json.field("recommended", device->config.recommended);
+      json.field("is_open", device->is_open);
+    });
+    write_all(json, "reservations", mappings.reservations(), [&](const auto& entry) {
+      const Reservation& reservation = entry.second;
+      std::uint64_t mapped = 0;
+      for (auto at = mappings.all().lower_bound(reservation.address);
+           at != mappings.all().end() && at->first < reservation.address + reservation.size; ++at)
+        mapped += at->second.size;
+      json.field("address", reservation.address);
+      json.field("size", reservation.size);
+      json.field("mapped", mapped);
+      write_origin(json, reservation.made_by);
+    });
+    write_all(json, "chunks", sorted(chunks.handles()), [&](const auto* entry) {
+      const Handle& handle = entry->second;
+      json.field("handle", handle.value);
+      json.field("size", handle.chunk->size);
+      json.field("device", handle.chunk->device_or_host());
+      json.field("location", handle.chunk->device != nullptr ? "device" : "host");
+      json.field("references", handle.references);
+      json.field("mappings", handle.mappings);
+      json.field("exported", handle.chunk->is_exported);
+      json.field("imported", handle.chunk->is_imported);
+      write_origin(json, handle.chunk->made_by);
+    });
+    write_all(json, "mappings", mappings.all(), [&](const auto& entry) {
+      const Mapping& mapping = entry.second;
+      json.field("address", mapping.address);
+      json.field("size", mapping.size);
+      json.field("handle", mapping.handle->value);
+      json.field("device", mapping.chunk().device_or_host());
+      json.member("access", [&] {
+        json.object([&] {
+          for (const auto& [device, flags] : mapping.parts.front().rights.entries())
+            json.field(std::to_string(device), flags);
+        });
+      });
+      write_origin(json, mapping.made_by);
+    });
+    write_all(json, "allocations", plain.all(), [&](const auto& entry) {
+      json.field("address", entry.second.address);
+      json.field("size", entry.second.size);
+      json.field("device", entry.second.device->ordinal);
+      write_origin(json, entry.second.made_by);
+    });
+    write_all(json, "host_allocations", plain.all_host(), [&](const auto& entry) {
+      json.field("address", entry.second.address);
+      json.field("size", entry.second.size);
+      json.field("kind", entry.second.is_registered ? "registered" : "pinned");
+      write_origin(json, entry.second.made_by);
+    });
+    write_all(json, "contexts", sorted(contexts.all()), [&](const auto* entry) {
+      const Context& context = entry->second;
+      json.field("device", context.device->ordinal);
+      json.field("is_primary", context.is_primary);
+      json.field("retained", context.is_primary ? context.device->primary_retains : 1U);
+      json.field("sticky", static_cast<int>(context.sticky));
+    });
+    write_all(json, "streams", sorted(streams.all()), [&](const auto* entry) {
+      const Stream& stream = *entry->second;
+      json.field("handle", stream.handle);
+      json.field("device", stream.device->ordinal);
+      json.field("flags", stream.flags);
+      json.field("kind", stream.kind == Stream::Kind::created  ? "created"
+                         : stream.kind == Stream::Kind::legacy ? "legacy"
+                                                               : "per_thread");
+      json.field("pending", stream.queue.size());
+      write_origin(json, stream.made_by);
+    });
+    write_all(json, "events", sorted(streams.events()), [&](const auto* entry) {
+      json.field("handle", entry->second.handle);
+      json.field("device", entry->second.device);
+      json.field("flags", entry->second.flags);
+      write_origin(json, entry->second.made_by);
+    });
+    json.member("calls", [&] {
+      json.object([&] {
+        for (const auto& [name, count] : ledger.calls()) json.field(name, count);
+      });
+    });
+    write_remarks(json, "violations", ledger.violations());
+    write_remarks(json, "warnings", ledger.warnings());
+  });
+  return json.take();
+}
+
+std::string Driver::ledger_text() {
+  chunks.reclaim();
+  std::ostringstream out;
+  const auto line = [&](const char* what, std::uint64_t address, std::uint64_t size, const Origin& origin) {
+    out << "  " << what << " " << Hex{address} << ", " << size << " bytes, made by " << origin.call << " (call "
+        << origin.sequence << ", thread " << origin.thread << ", " << origin.caller_name() << ")\n";
+  };
+  out << "memlake emulator: ledger at exit\n";
+  for (const auto& device : devices.all())
+    if (device->is_open)
+      out << "  device " << device->ordinal << ": " << device->used << " of " << device->config.memory
+          << " bytes in use\n";
+  for (const auto& [address, reservation] : mappings.reservations())
+    line("still reserved:", address, reservation.size, reservation.made_by);
+  for (const auto* entry : sorted(chunks.handles()))
+    line("still held: chunk", entry->first, entry->second.chunk->size, entry->second.chunk->made_by);
+  for (const auto& [address, mapping] : mappings.all()) line("still mapped:", address, mapping.size, mapping.made_by);
+  for (const auto& [address, allocation] : plain.all())
+    line("still allocated:", address, allocation.size, allocation.made_by);
+  for (const Remark& violation : ledger.violations())
+    out << "  violation in " << violation.origin.call << ": " << violation.sentence << "\n";
+  std::uint64_t total = 0;
+  for (const auto& [name, count] : ledger.calls()) total += count;
+  out << "  " << total << " driver calls, " << ledger.violations().size() << " violations, " << ledger.warnings().size()
+      << " warnings\n";
+  return out.str();
+}
+
+}  // namespace memlake::emulator
