@@ -5,6 +5,7 @@ The strict emulator refuses each of them (the numbered cases); here each is rela
 
 from __future__ import annotations
 
+from ctypes import byref, c_int
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,29 +27,43 @@ def relaxed(switch: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("device_config", shapes, ids=[switch, "nvidia"], indirect=True)
 
 
+def seam_of_neighbours(world: World) -> int:
+    """The address at which one reservation ends and the next begins."""
+    neighbours = world.neighbours()
+    assert neighbours is not None
+    return neighbours[1]
+
+
 @relaxed("map_across_reservations")
 def test_map_across_reservations(world: World, expect: Expectations) -> None:
-    """A5.6: one mapping over two adjacent reservations."""
-    granule = world.granularity
-    pair = world.adjacent_reservations(granule, granule)
-    assert pair is not None
+    """A5.6: one mapping over two adjacent reservations. It is one whole mapping, so it can be unmapped (A6.1)."""
+    granule, seam = world.granularity, seam_of_neighbours(world)
     handle = world.new_chunk(2 * granule)
-    expect("M across two reservations", world.map(pair[0], 2 * granule, handle), Result.SUCCESS, "U")
-    expect("A over it", world.access(pair[0], 2 * granule), Result.SUCCESS, "U")
-    expect("write over the seam", world.write(pair[1] - 4, b"the seam"), Result.SUCCESS, "U")
-    expect.equal("read it back", world.read(pair[1] - 4, 8), (Result.SUCCESS, b"the seam"), "U")
-    expect("U", world.unmap(pair[0], 2 * granule), Result.SUCCESS, "U")
+    expect("M across two reservations", world.map(seam - granule, 2 * granule, handle), Result.SUCCESS, "U")
+    expect("A over it", world.access(seam - granule, 2 * granule), Result.SUCCESS, "U")
+    expect("write over the seam", world.write(seam - 4, b"the seam"), Result.SUCCESS, "U")
+    expect.equal("read it back", world.read(seam - 4, 8), (Result.SUCCESS, b"the seam"), "U")
+    expect("U of it", world.unmap(seam - granule, 2 * granule), Result.SUCCESS, "D")
+
+
+@pytest.mark.world(relax="map_across_reservations")
+def test_free_under_a_mapping_across(world: World, expect: Expectations) -> None:
+    """A3.4: neither of the reservations under such a mapping can be freed."""
+    granule, seam = world.granularity, seam_of_neighbours(world)
+    world.must("cuMemMap", world.map(seam - granule, 2 * granule, world.new_chunk(2 * granule)))
+    with expect.no_effect(world, "U"):
+        for name, address in zip(("first", "second"), sorted(world.reservations), strict=True):
+            code = world.address_free(address, world.reservations[address])
+            expect(f"F of the {name} reservation", code, Result.INVALID_VALUE, "U")
 
 
 @relaxed("unmap_across_reservations")
 def test_unmap_across_reservations(world: World, expect: Expectations) -> None:
     """A6.4: one unmap over two adjacent reservations; the profile nvidia allows it."""
-    granule = world.granularity
-    pair = world.adjacent_reservations(granule, granule)
-    assert pair is not None
-    for address in pair:
+    granule, seam = world.granularity, seam_of_neighbours(world)
+    for address in (seam - granule, seam):
         world.must("cuMemMap", world.map(address, granule, world.new_chunk(granule)))
-    expect("U across two reservations", world.unmap(pair[0], 2 * granule), Result.SUCCESS, "O")
+    expect("U across two reservations", world.unmap(seam - granule, 2 * granule), Result.SUCCESS, "O")
 
 
 @relaxed("set_access_subrange")
@@ -145,7 +160,8 @@ def test_nvidia_judges_calls_without_a_device(driver: Driver, expect: Expectatio
 
 def test_switches_are_separate(world: World, expect: Expectations) -> None:
     """0.3: an unknown switch is refused with a sentence that names it."""
-    code = world.driver.memlakeEmulatorAddDevices(b"relax=no_such_switch", None, None)
+    config = b"relax=no_such_switch"
+    code = world.driver.memlakeEmulatorAddDevices(config, byref(c_int()), byref(c_int()))
     sentence = world.driver.last_error()
     expect("an unknown switch", code, Result.INVALID_VALUE, "I")
     expect.that("the sentence names it", "no_such_switch" in sentence, "I")

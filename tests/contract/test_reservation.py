@@ -87,15 +87,14 @@ def test_case_020_free_exactly_as_reserved(world: World, expect: Expectations) -
 
 def test_case_021_adjacent_reservations_are_two(world: World, expect: Expectations) -> None:
     """Two adjacent reservations (by hint, if the hint was honoured): F(p, n1+n2) -> 1; each alone -> 0."""
-    first, second = 2 * world.granularity, 3 * world.granularity
-    pair = world.adjacent_reservations(first, second)
-    if pair is None:
-        pytest.skip("the driver did not honour the hint: there are no adjacent reservations to try")
-    low, high = pair
+    neighbours = world.neighbours()
+    if neighbours is None:
+        pytest.skip("the driver honours no hint: there are no adjacent reservations to try")
+    low, high, size = neighbours
     with expect.no_effect(world, "O"):
-        expect("F over both", world.address_free(low, first + second), Result.INVALID_VALUE, "O")
-    expect("F of the first", world.address_free(low, first), Result.SUCCESS, "O")
-    expect("F of the second", world.address_free(high, second), Result.SUCCESS, "O")
+        expect("F over both", world.address_free(low, 2 * size), Result.INVALID_VALUE, "O")
+    expect("F of the first", world.address_free(low, size), Result.SUCCESS, "O")
+    expect("F of the second", world.address_free(high, size), Result.SUCCESS, "O")
 
 
 def test_case_022_free_nothing(world: World, expect: Expectations) -> None:

@@ -151,6 +151,7 @@ def test_case_095_destroy_with_pending_work(world: World, expect: Expectations) 
     driver, stream, event = world.driver, world.new_stream(), world.new_event()
     memory = world.new_allocation(512)
     world.must("cuMemsetD8", driver.cuMemsetD8(memory, 1, 512))
+    world.must("cuCtxSynchronize", driver.cuCtxSynchronize())
     with world.blocked(stream) as gate:
         world.must("cuMemsetD8Async", driver.cuMemsetD8Async(memory, 2, 512, stream))
         world.must("cuEventRecord", driver.cuEventRecord(event, stream))

@@ -248,16 +248,20 @@ class World:
             self.must("cuMemSetAccess", self.access(address, size, access))
         return address, handle
 
-    def adjacent_reservations(self, first: int, second: int) -> tuple[int, int] | None:
-        """Two reservations, one ending where the other begins; None if the driver's answers to hints leave a gap."""
-        probe = self.new_reservation(first + second)
-        self.must("cuMemAddressFree", self.address_free(probe, first + second))
-        low = self.new_reservation(first, hint=probe)
-        high = self.new_reservation(second, hint=low + first)
-        if high == low + first:
-            return low, high
-        self.must("cuMemAddressFree", self.address_free(low, first))
-        self.must("cuMemAddressFree", self.address_free(high, second))
+    def neighbours(self) -> tuple[int, int, int] | None:
+        """Two reservations, one ending where the other begins, and their size: as small as the driver's own alignment
+        of reservations allows. None if no hint is honoured."""
+        size = self.granularity
+        while size <= 1 << 30:
+            probe = self.new_reservation(2 * size)
+            self.must("cuMemAddressFree", self.address_free(probe, 2 * size))
+            low = self.new_reservation(size, hint=probe)
+            high = self.new_reservation(size, hint=low + size)
+            if high == low + size:
+                return low, high, size
+            self.must("cuMemAddressFree", self.address_free(low, size))
+            self.must("cuMemAddressFree", self.address_free(high, size))
+            size *= 2
         return None
 
     def new_allocation(self, size: int) -> int:
