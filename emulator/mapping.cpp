@@ -76,7 +76,8 @@ void Mappings::free(std::uint64_t address, std::uint64_t size) {
   if (found->second.size != size)
     invalid("the reservation at ", Hex{address}, " has ", found->second.size, " bytes, not ", size,
             "; it can only be freed whole");
-  const auto first = mappings_.lower_bound(address);
+  auto first = containing(mappings_, address);  // a mapping may reach in from the reservation before
+  if (first == mappings_.end()) first = mappings_.lower_bound(address);
   auto last = first;
   while (last != mappings_.end() && last->first < address + size) ++last;
   if (first != last) {
