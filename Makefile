@@ -41,7 +41,7 @@ test-native: $(BUILD_TOOLS_INSTALLED) ## only the C++ tests
 	@$(WITH_VENV_PROGRAMS) ctest --test-dir build/native --output-on-failure
 
 test-gpu: $(PACKAGE_INSTALLED) ## the conformance cases on the real libcuda.so.1, and every difference
-	@$(BIN)/python -m pytest tests/contract --driver libcuda.so.1
+	@$(BIN)/python tests/contract/on_gpu.py
 
 sanitize: $(BUILD_TOOLS_INSTALLED) ## the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(call native,build/sanitize,the native tests with sanitizers,-DMEMLAKE_TESTS=ON -DMEMLAKE_SANITIZE=ON)

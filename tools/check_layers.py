@@ -3,8 +3,12 @@
 Beside the core: the emulator must not know what it is a driver for, so it may include only the shared words and the two
 files that describe CUDA itself; bindings may include all of the core; nothing below the bindings knows Python, and
 nothing but the test that compares layouts knows NVIDIA's headers.
+
+The Python package has three floors: what is about devices, `vmm/` on top of it, and the doors that people come in by.
+`__init__.py` is the list of public names and may know all of them.
 """
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +21,10 @@ SUFFIXES = (".cpp", ".hpp", ".h", ".inc")
 CUDA_DESCRIPTION = {"driver/cuda_abi.hpp", "driver/results.inc"}
 PYTHON_HEADERS = ("Python.h", "nanobind/", "pybind11/")
 NVIDIA_HEADERS = ("cuda.h", "cuda_runtime", "cudaTypedefs.h")
+
+PACKAGE = Path("src/memlake")
+# The parts of the package above the ground floor; everything else is on it.
+FLOORS = {"vmm": 1, "cli": 2, "pytest_plugin": 2, "__main__": 2}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 LAYER = re.compile(r"^\s*\d+\.\s+[*`\[]*(?:core/)?([a-z_]+)/?[*`\]]")
@@ -58,7 +66,29 @@ def objection(path: Path, target: str, layers: list[str]) -> str | None:
     return None
 
 
-def findings(root: Path) -> Iterator[Finding]:
+def imports(text: str) -> Iterator[tuple[int, str]]:
+    """Line number and part of the package of each import of memlake, at any depth of the file."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            start = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            for alias in node.names:
+                package, _, module = f"{start}{alias.name}".partition(".")
+                if package == "memlake":
+                    yield node.lineno, module.split(".")[0]
+
+
+def import_findings(root: Path) -> Iterator[Finding]:
+    """Every import that goes up a floor."""
+    for path in files(root, ".py"):
+        if PACKAGE not in path.parents or path == PACKAGE / "__init__.py":
+            continue
+        part = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        for line, target in imports((root / path).read_text()):
+            if FLOORS.get(target, 0) > FLOORS.get(part, 0):
+                yield Finding(path, line, f"imports memlake.{target}: {part} is below it and must not know it")
+
+
+def include_findings(root: Path) -> Iterator[Finding]:
     """Every include that breaks the rule, and every disagreement between the page and the folders."""
     layers = stated_layers((root / PAGE).read_text())
     folders = {path.name for path in (root / "core").iterdir() if path.is_dir()}
@@ -73,6 +103,12 @@ def findings(root: Path) -> Iterator[Finding]:
             for line, target in includes((root / path).read_text()):
                 if reason := objection(path, target, layers):
                     yield Finding(path, line, reason)
+
+
+def findings(root: Path) -> Iterator[Finding]:
+    """Everything that breaks a rule of the layers."""
+    yield from include_findings(root)
+    yield from import_findings(root)
 
 
 if __name__ == "__main__":

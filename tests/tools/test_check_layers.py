@@ -19,6 +19,10 @@ GOOD = {
     "emulator/memory.cpp": '#include "base/bytes.hpp"\n#include "driver/cuda_abi.hpp"\n#include "memory.hpp"\n',
     "bindings/module.cpp": '#include <nanobind/nanobind.h>\n#include "vmm/mapping.hpp"\n',
     "tests/native/check_cuda_h.cpp": "#include <cuda.h>\n",
+    "src/memlake/__init__.py": "from memlake import cli, vmm\n",
+    "src/memlake/device.py": "from memlake.errors import MemlakeError\nimport numpy\n",
+    "src/memlake/vmm/mapping.py": "from memlake.device import Device\nfrom memlake.vmm.chunk import Chunk\n",
+    "src/memlake/cli/emulate.py": "from memlake import vmm\n",
 }
 
 
@@ -66,3 +70,18 @@ def test_a_stated_layer_without_a_folder_is_rejected(tree, check):
     status, said = check("check_layers.py", tree({**GOOD, "core/README.md": PAGE + "3. **pool/**: doing\n"}))
     assert status == 1
     assert "states the layer pool, but there is no folder core/pool" in said
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "part", "target"),
+    [
+        ("src/memlake/device.py", "from memlake.vmm.mapping import Mapping", "device", "vmm"),
+        ("src/memlake/device.py", "from memlake import vmm", "device", "vmm"),
+        ("src/memlake/device.py", "import memlake.cli.emulate", "device", "cli"),
+        ("src/memlake/vmm/mapping.py", "from memlake.pytest_plugin import EmulatorFixture", "vmm", "pytest_plugin"),
+    ],
+)
+def test_an_import_that_goes_up_is_rejected_even_inside_a_function(tree, check, path, line, part, target):
+    status, said = check("check_layers.py", tree({**GOOD, path: f"def f():\n    {line}\n"}))
+    assert status == 1
+    assert said == f"{path}:2: imports memlake.{target}: {part} is below it and must not know it\n"
