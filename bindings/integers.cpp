@@ -1,7 +1,7 @@
 #include "integers.hpp"
 
 #include <limits>
-#include <string>
+#include <optional>
 
 namespace memlake::bindings {
 namespace {
@@ -11,30 +11,32 @@ namespace {
   throw nb::python_error();
 }
 
-/// Outside 64 bits the result says only on which side.
-std::int64_t clamp_to_int64(const nb::int_& value) {
+/// Nothing if it does not fit into 64 bits with a sign; `is_negative` is right in any case.
+std::optional<std::int64_t> to_int64(const nb::int_& value, bool& is_negative) {
   int overflow = 0;
   const long long number = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
-  if (overflow < 0) return std::numeric_limits<std::int64_t>::min();
-  if (overflow > 0) return std::numeric_limits<std::int64_t>::max();
-  return number;
+  is_negative = overflow != 0 ? overflow < 0 : number < 0;
+  return overflow != 0 ? std::nullopt : std::optional<std::int64_t>{number};
 }
 
 }  // namespace
 
 std::uint64_t to_count(const nb::int_& value, const char* argument) {
-  const std::int64_t number = clamp_to_int64(value);
-  if (number < 0) raise(PyExc_ValueError, argument, "must not be negative", value);
-  if (number == std::numeric_limits<std::int64_t>::max()) {
-    raise(PyExc_OverflowError, argument, "must be below 2**63 - 1", value);
-  }
-  return static_cast<std::uint64_t>(number);
+  bool is_negative = false;
+  const auto number = to_int64(value, is_negative);
+  if (is_negative) raise(PyExc_ValueError, argument, "must not be negative", value);
+  if (!number) raise(PyExc_OverflowError, argument, "must be below 2**63", value);
+  return static_cast<std::uint64_t>(*number);
 }
 
 Bytes to_bytes(const nb::int_& value, const char* argument) { return {to_count(value, argument)}; }
 
 Address to_address(const nb::int_& value, const char* argument) {
-  if (clamp_to_int64(value) < 0) raise(PyExc_ValueError, argument, "must not be negative", value);
+  bool is_negative = false;
+  if (const auto number = to_int64(value, is_negative); number && !is_negative) {
+    return {static_cast<std::uint64_t>(*number)};
+  }
+  if (is_negative) raise(PyExc_ValueError, argument, "must not be negative", value);
   const unsigned long long number = PyLong_AsUnsignedLongLong(value.ptr());
   if (PyErr_Occurred() != nullptr) {
     PyErr_Clear();
@@ -52,17 +54,19 @@ cuda::CUevent to_event(const nb::int_& value, const char* argument) {
 }
 
 int to_int(const nb::int_& value, const char* argument) {
-  const std::int64_t number = clamp_to_int64(value);
-  if (number < std::numeric_limits<int>::min() || number > std::numeric_limits<int>::max()) {
+  bool is_negative = false;
+  const auto number = to_int64(value, is_negative);
+  if (!number || *number < std::numeric_limits<int>::min() || *number > std::numeric_limits<int>::max()) {
     raise(PyExc_OverflowError, argument, "must fit into 32 bits", value);
   }
-  return static_cast<int>(number);
+  return static_cast<int>(*number);
 }
 
 std::uint8_t to_byte(const nb::int_& value, const char* argument) {
-  const std::int64_t number = clamp_to_int64(value);
-  if (number < 0 || number > 255) raise(PyExc_ValueError, argument, "must be from 0 to 255", value);
-  return static_cast<std::uint8_t>(number);
+  bool is_negative = false;
+  const auto number = to_int64(value, is_negative);
+  if (!number || *number < 0 || *number > 255) raise(PyExc_ValueError, argument, "must be from 0 to 255", value);
+  return static_cast<std::uint8_t>(*number);
 }
 
 }  // namespace memlake::bindings

@@ -1,23 +1,22 @@
 #include "driver/loaded_driver.hpp"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/error.hpp"
+#include "driver/result.hpp"
 
 namespace memlake {
 namespace {
 
 enum class Need { required, optional };
 
-/// Looks for "cuA_v2|cuA" in this order.
-void* find_symbol(const SharedObject& library, std::string_view alternatives) {
-  while (!alternatives.empty()) {
-    const std::string name(alternatives.substr(0, alternatives.find('|')));
-    if (void* found = library.symbol(name.c_str())) return found;
-    alternatives.remove_prefix(std::min(alternatives.size(), name.size() + 1));
-  }
+void* find_symbol(const SharedObject& library, const char* symbol) {
+  if (void* found = library.symbol(symbol)) return found;
+  // Drivers before 11.4 have only the older name, which is as good where a device is not divided (MIG).
+  if (std::string_view(symbol) == "cuDeviceGetUuid_v2") return library.symbol("cuDeviceGetUuid");
   return nullptr;
 }
 
@@ -76,9 +75,9 @@ bool LoadedDriver::has(Call call) const noexcept {
 Explanation LoadedDriver::explain(Call call, CUresult result) const {
   if (!has(call)) return {"'" + library_.file() + "' does not export it", false};
   if (emulator_.is_present()) return emulator_.explain();
-  // A driver newer than our list of results knows its own words.
+  // A driver newer than our list of results has words for its own.
   const char* text = nullptr;
-  if (cuGetErrorString_(result, &text) != CUDA_SUCCESS || text == nullptr) return {};
+  if (is_known(result) || cuGetErrorString_(result, &text) != CUDA_SUCCESS || text == nullptr) return {};
   return {text, false};
 }
 

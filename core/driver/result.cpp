@@ -42,6 +42,8 @@ const char* meaning_of(ErrorKind kind, CUresult result) noexcept {
 
 }  // namespace
 
+bool is_known(CUresult result) noexcept { return result_name(result) != nullptr; }
+
 ErrorKind error_kind(std::string_view call, CUresult result, bool is_violation) noexcept {
   if (is_violation) return ErrorKind::contract_violation;
   switch (static_cast<int>(result)) {

@@ -7,6 +7,9 @@
 
 namespace memlake {
 
+/// Whether results.inc has it.
+bool is_known(CUresult result) noexcept;
+
 /// What a caller can decide on. The code alone does not tell: 2 from cuMemAddressReserve is about addresses, not
 /// memory, and 719 from the emulator may be a violation that left everything as it was.
 ErrorKind error_kind(std::string_view call, CUresult result, bool is_violation) noexcept;
