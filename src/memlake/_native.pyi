@@ -1,6 +1,8 @@
 # The interface between Python and the native core. Native code knows no strings of people ("8GiB"), no defaults, no
 # NumPy: it takes integers and native objects. Every driver failure raises memlake.errors.DriverError (or its subclass
 # ContractViolation); a library that cannot be loaded raises memlake.errors.ConfigError.
+# Once the interpreter has begun to exit (atexit), a dropped owner makes no driver call: work may be in flight, and the
+# driver takes everything back anyway. An explicit close() still does what it says.
 
 from collections.abc import Sequence
 
