@@ -25,7 +25,7 @@ LABELS = {"D": "documented", "O": "observed", "I": "inferred", "U": "unknown"}
 
 @dataclass(frozen=True)
 class Row:
-    """One question to the driver, and its answer."""
+    """One question to the driver, and its answer. Questions of no numbered case have the case 0."""
 
     case: int
     what: str
@@ -37,7 +37,8 @@ class Row:
     def sentence(self) -> str:
         """For people."""
         meaning = "/".join(LABELS[letter] for letter in self.label.split("/"))
-        return f"case {self.case}: {self.what}: got {self.got}, the contract expects {self.expected} ({meaning})"
+        case = f"case {self.case}: " if self.case else ""
+        return f"{case}{self.what}: got {self.got}, the contract expects {self.expected} ({meaning})"
 
 
 @dataclass

@@ -171,3 +171,16 @@ def test_case_095_destroy_with_pending_work(world: World, expect: Expectations) 
         }
         for what, use in uses.items():
             expect.violation(f"{what} after destroy", use(), "D/O", want=Result.INVALID_HANDLE)
+
+
+@pytest.mark.emulator_only("a real driver has no ledger")
+def test_case_095_destroyed_stream_is_gone(world: World, expect: Expectations) -> None:
+    """Destroy stream with pending work -> 0 and work finishes; once it has, the ledger knows the stream no more."""
+    driver, memory = world.driver, world.new_allocation(512)
+    for _ in range(100):  # whatever still runs behind the driver's back has many chances to be seen
+        stream = world.new_stream()
+        world.must("cuMemsetD8Async", driver.cuMemsetD8Async(memory, 1, 512, stream))
+        world.must("cuStreamSynchronize", driver.cuStreamSynchronize(stream))
+        expect("destroy", world.destroy_stream(stream), Result.SUCCESS, "D/O")
+        listed = [entry["handle"] for entry in driver.ledger()["streams"]]
+        expect.that("the destroyed stream is not in the ledger", stream not in listed, "I")
