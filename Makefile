@@ -91,10 +91,12 @@ $(BUILD_TOOLS_INSTALLED): $(VENV_MADE) pyproject.toml
 	  $(PIP) install -r $(VENV)/build_requirements.txt
 	@touch $@
 
+# The stamp has the time at which the build began: what is edited while it runs is built next time.
 $(PACKAGE_INSTALLED): $(BUILD_TOOLS_INSTALLED) $(SOURCES)
+	@touch $@.begun
 	@$(QUIETLY) $(LOGS)/package.log "building and installing memlake into $(VENV)" \
 	  $(WITH_VENV_PROGRAMS) $(PIP) install --no-build-isolation ".[test]"
-	@touch $@
+	@mv $@.begun $@
 
 # NVIDIA's own bindings, for the tests that run them on the emulator. Nothing else needs them, so a machine that cannot
 # have them still runs the rest; then there is no stamp, and the next run tries again.

@@ -60,9 +60,10 @@ def is_allowed(path: Path, word: str) -> bool:
     )
 
 
-def split_camel(line: str) -> str:
-    """StrategyName -> Strategy_Name, so that a name's parts have borders; the line is only searched, never printed."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", line)
+def searched(line: str) -> str:
+    """The line without the files it names, whose names are looked at once, and with borders between a name's parts."""
+    without_files = re.sub(r"[\w./-]+\.(?:cpp|hpp|h|inc|py|pyi|md)\b", "", line)
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", without_files)
 
 
 def is_drawer(path: Path) -> bool:
@@ -80,8 +81,9 @@ def findings(root: Path) -> Iterator[Finding]:
             continue
         if is_drawer(path):
             yield Finding(path, 1, "is a drawer: name it by the noun that is in it")
-        lines = [path.as_posix(), *(root / path).read_text().splitlines()]
-        for number, line in enumerate(map(split_camel, lines)):
+        name = " ".join([*path.parent.parts, path.stem])
+        lines = [name, *(root / path).read_text().splitlines()]
+        for number, line in enumerate(map(searched, lines)):
             for word, instead in words.items():
                 if patterns[word].search(line) and not is_allowed(path, word):
                     yield Finding(path, max(number, 1), f'"{word}" is not our word; the glossary says "{instead}"')

@@ -34,6 +34,14 @@ def test_other_words_pass(tree, check, line):
     assert check("check_words.py", tree({"docs/glossary.md": GLOSSARY, "src/a.py": line})) == (0, "")
 
 
+def test_a_file_is_blamed_for_its_name_and_not_those_who_cite_it(tree, check):
+    written = {"docs/glossary.md": GLOSSARY, "core/backend.hpp": "", "core/a.cpp": '#include "backend.hpp"\n'}
+    status, said = check("check_words.py", tree(written))
+    assert status == 1
+    assert said.startswith("core/backend.hpp:1:")
+    assert said.count("\n") == 1
+
+
 def test_an_unwanted_file_name_is_rejected(tree, check):
     status, said = check("check_words.py", tree({"docs/glossary.md": GLOSSARY, "core/backend.hpp": ""}))
     assert status == 1
