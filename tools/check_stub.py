@@ -10,7 +10,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-STUB = Path(__file__).resolve().parent.parent / "src" / "memlake" / "_native.pyi"
+HERE = Path(__file__).resolve().parent
+STUB = HERE.parent / "src" / "memlake" / "_native.pyi"
+ADDITIONS = HERE / "native_stub.pat"
 MODULE = "memlake._native"
 
 
@@ -19,9 +21,19 @@ def generated() -> str:
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "_native.pyi"
         # Started elsewhere, so that the installed package is read and not the source tree.
-        subprocess.run(
-            [sys.executable, "-m", "nanobind.stubgen", "-q", "-m", MODULE, "-o", str(output)], check=True, cwd=folder
-        )
+        stubgen = [
+            sys.executable,
+            "-m",
+            "nanobind.stubgen",
+            "-q",
+            "-p",
+            str(ADDITIONS),
+            "-m",
+            MODULE,
+            "-o",
+            str(output),
+        ]
+        subprocess.run(stubgen, check=True, cwd=folder)
         return output.read_text()
 
 
