@@ -16,6 +16,7 @@ from ctypes import (
     c_uint,
     c_uint64,
     c_ulonglong,
+    c_ushort,
     c_void_p,
 )
 
@@ -45,7 +46,9 @@ FUNCTIONS: dict[str, Signature] = {
     "cuDeviceTotalMem": ("cuDeviceTotalMem_v2", [POINTER(c_size_t), _DEVICE]),
     "cuDeviceGetAttribute": ("cuDeviceGetAttribute", [POINTER(c_int), c_int, _DEVICE]),
     "cuDeviceCanAccessPeer": ("cuDeviceCanAccessPeer", [POINTER(c_int), _DEVICE, _DEVICE]),
+    "cuDeviceGetP2PAttribute": ("cuDeviceGetP2PAttribute", [POINTER(c_int), c_int, _DEVICE, _DEVICE]),
     # contexts
+    "cuDevicePrimaryCtxGetState": ("cuDevicePrimaryCtxGetState", [_DEVICE, POINTER(c_uint), POINTER(c_int)]),
     "cuDevicePrimaryCtxRetain": ("cuDevicePrimaryCtxRetain", [POINTER(_OBJECT), _DEVICE]),
     "cuDevicePrimaryCtxRelease": ("cuDevicePrimaryCtxRelease_v2", [_DEVICE]),
     "cuCtxSetCurrent": ("cuCtxSetCurrent", [_OBJECT]),
@@ -59,7 +62,13 @@ FUNCTIONS: dict[str, Signature] = {
     "cuMemAlloc": ("cuMemAlloc_v2", [POINTER(_ADDRESS), c_size_t]),
     "cuMemFree": ("cuMemFree_v2", [_ADDRESS]),
     "cuMemGetAddressRange": ("cuMemGetAddressRange_v2", [POINTER(_ADDRESS), POINTER(c_size_t), _ADDRESS]),
+    "cuMemHostAlloc": ("cuMemHostAlloc", [POINTER(c_void_p), c_size_t, c_uint]),
+    "cuMemFreeHost": ("cuMemFreeHost", [c_void_p]),
+    "cuMemHostRegister": ("cuMemHostRegister_v2", [c_void_p, c_size_t, c_uint]),
+    "cuMemHostUnregister": ("cuMemHostUnregister", [c_void_p]),
     "cuPointerGetAttribute": ("cuPointerGetAttribute", [c_void_p, c_int, _ADDRESS]),
+    "cuPointerGetAttributes": ("cuPointerGetAttributes", [c_uint, POINTER(c_int), POINTER(c_void_p), _ADDRESS]),
+    "cuIpcGetMemHandle": ("cuIpcGetMemHandle", [c_void_p, _ADDRESS]),
     # copies and fills
     "cuMemcpyHtoD": ("cuMemcpyHtoD_v2", [_ADDRESS, c_void_p, c_size_t]),
     "cuMemcpyDtoH": ("cuMemcpyDtoH_v2", [c_void_p, _ADDRESS, c_size_t]),
@@ -67,6 +76,8 @@ FUNCTIONS: dict[str, Signature] = {
     "cuMemcpyDtoDAsync": ("cuMemcpyDtoDAsync_v2", [_ADDRESS, _ADDRESS, c_size_t, _OBJECT]),
     "cuMemsetD8": ("cuMemsetD8_v2", [_ADDRESS, c_ubyte, c_size_t]),
     "cuMemsetD8Async": ("cuMemsetD8Async", [_ADDRESS, c_ubyte, c_size_t, _OBJECT]),
+    "cuMemsetD16": ("cuMemsetD16_v2", [_ADDRESS, c_ushort, c_size_t]),
+    "cuMemsetD32": ("cuMemsetD32_v2", [_ADDRESS, c_uint, c_size_t]),
     # streams and events
     "cuStreamCreate": ("cuStreamCreate", [POINTER(_OBJECT), c_uint]),
     "cuStreamDestroy": ("cuStreamDestroy_v2", [_OBJECT]),
