@@ -55,6 +55,8 @@ def pytest_configure(config: pytest.Config) -> None:
         "emulator_only(reason): a real driver is not asked this",
     ):
         config.addinivalue_line("markers", marker)
+    if config.getoption("--driver", default=None):
+        driver_under_test(config)  # a library that cannot be used is told before anything is collected
 
 
 def library_under_test(config: pytest.Config) -> str:
@@ -70,7 +72,11 @@ def library_under_test(config: pytest.Config) -> str:
 def driver_under_test(config: pytest.Config) -> Driver:
     """Loaded once; a real one is initialised here, the emulator when the first world has added its devices."""
     if DRIVER not in config.stash:
-        driver = Driver(library_under_test(config))
+        library = library_under_test(config)
+        try:
+            driver = Driver(library)
+        except OSError as error:
+            raise pytest.UsageError(f"the driver library cannot be loaded: {error}") from error
         if not driver.is_emulated and (code := driver.cuInit(0)) != 0:
             raise pytest.UsageError(f"{driver.library}: cuInit answered {result_name(code)}")
         config.stash[DRIVER] = driver
