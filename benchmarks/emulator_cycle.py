@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 import memlake
-from benchmarks.figures import Figures, Goal, median
+from benchmarks.figures import Figure, Figures, Goal
 
 PROGRAM = Path(__file__).resolve().parent.parent / "build" / "bench" / "benchmarks" / "native" / "emulator_cycle"
 PASSES = 9
@@ -47,13 +47,13 @@ def instructions_per_cycle() -> float | None:
 
 
 def measure() -> Figures:
-    """Microseconds per cycle: the median of the passes of each case."""
-    passes: dict[str, list[float]] = {}
+    """Microseconds per cycle in each case, and instructions."""
+    figures = {}
     for name, (config, cycles, live) in CASES.items():
         said = run(config, cycles, PASSES + 1, live).stdout
-        passes[name] = [float(line) / 1000 for line in said.split()][1:]  # the first pass warms up
-    values = {name: median(times) for name, times in passes.items()}
+        passes = [float(line) / 1000 for line in said.split()]
+        figures[name] = Figure.median(passes[1:], "us")  # the first pass warms up
     instructions = instructions_per_cycle()
     if instructions is not None:
-        values["kilo_instructions"] = instructions / 1000
-    return Figures("emulator_cycle", "us", values, Goal("none", 3), passes)
+        figures["none_counted"] = Figure(instructions, "instructions")
+    return Figures("emulator_cycle", figures, Goal("none", 3))

@@ -7,15 +7,33 @@ import platform
 import statistics
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
 
 @dataclass(frozen=True)
+class Figure:
+    """One number, the unit it is in, and the passes it is the median of."""
+
+    value: float
+    unit: str
+    passes: Sequence[float] = ()
+
+    @classmethod
+    def median(cls, passes: Sequence[float], unit: str) -> "Figure":
+        """The figure of several passes: the one in the middle, so that a disturbed pass does not count."""
+        return cls(statistics.median(passes), unit, passes)
+
+    def __str__(self) -> str:
+        """Four digits are more than a benchmark knows."""
+        return f"{self.value:.4g} {self.unit}"
+
+
+@dataclass(frozen=True)
 class Goal:
-    """The largest value that is good enough, and what it is a value of."""
+    """Which figure must be at most how large, in its own unit."""
 
     figure: str
     at_most: float
@@ -23,21 +41,17 @@ class Goal:
 
 @dataclass(frozen=True)
 class Figures:
-    """One benchmark's outcome: its numbers in the unit named, the goal among them if it has one, and the raw passes."""
+    """One benchmark's outcome: its figures by name, and its goal among them."""
 
     benchmark: str
-    unit: str
-    values: Mapping[str, float]
-    goal: Goal | None = None
-    passes: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    figures: Mapping[str, Figure]
+    goal: Goal
 
     def line(self) -> str:
-        """All numbers on one line, and whether the goal is met."""
-        values = ", ".join(f"{name} {value:.4g}" for name, value in self.values.items())
-        if self.goal is None:
-            return f"{self.benchmark}: {values} {self.unit}"
-        verdict = "met" if self.values[self.goal.figure] <= self.goal.at_most else "MISSED"
-        return f"{self.benchmark}: {values} {self.unit} (goal: {self.goal.figure} <= {self.goal.at_most:g}: {verdict})"
+        """All figures on one line, and whether the goal is met."""
+        listed = ", ".join(f"{name} {figure}" for name, figure in self.figures.items())
+        verdict = "met" if self.figures[self.goal.figure].value <= self.goal.at_most else "MISSED"
+        return f"{self.benchmark}: {listed} (goal: {self.goal.figure} <= {self.goal.at_most:g}: {verdict})"
 
     def write(self, folder: Path = RESULTS) -> Path:
         """Writes the figures with the machine, the date and the commit; returns the file."""
@@ -49,18 +63,11 @@ class Figures:
             "date": now.isoformat(timespec="seconds"),
             "commit": commit(),
             "machine": machine(),
-            "unit": self.unit,
-            "values": dict(self.values),
-            "goal": None if self.goal is None else {"figure": self.goal.figure, "at_most": self.goal.at_most},
-            "passes": {name: list(passes) for name, passes in self.passes.items()},
+            "figures": {name: asdict(figure) for name, figure in self.figures.items()},
+            "goal": asdict(self.goal),
         }
         file.write_text(json.dumps(record, indent=2) + "\n")
         return file
-
-
-def median(passes: Sequence[float]) -> float:
-    """The figure of several passes: robust against the one that was disturbed."""
-    return statistics.median(passes)
 
 
 def machine() -> dict[str, object]:

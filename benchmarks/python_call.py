@@ -2,9 +2,10 @@
 
 import ctypes
 import gc
+import time
 import timeit
 
-from benchmarks.figures import Figures, Goal, median
+from benchmarks.figures import Figure, Figures, Goal
 from memlake import _native
 
 CALLS = 500_000
@@ -12,12 +13,11 @@ PASSES = 9
 
 
 def measure() -> Figures:
-    """Nanoseconds per call, loop included; passes alternate, so that a slow moment hits all of them."""
+    """Thread CPU time per call, loop included; passes alternate, so that a slow moment hits all of them."""
     subjects = {"noop": _native.noop, "builtin": gc.isenabled, "ctypes": ctypes.CDLL(None).getpagesize}
     passes: dict[str, list[float]] = {name: [] for name in subjects}
     for _ in range(PASSES):
         for name, function in subjects.items():
-            seconds = timeit.timeit("call()", globals={"call": function}, number=CALLS)
+            seconds = timeit.timeit("call()", globals={"call": function}, number=CALLS, timer=time.thread_time)
             passes[name].append(seconds / CALLS * 1e9)
-    values = {name: median(times) for name, times in passes.items()}
-    return Figures("python_call", "ns", values, Goal("noop", 100), passes)
+    return Figures("python_call", {name: Figure.median(ns, "ns") for name, ns in passes.items()}, Goal("noop", 100))

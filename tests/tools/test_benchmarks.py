@@ -9,9 +9,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 FIGURES = """
 from pathlib import Path
-from benchmarks.figures import Figures, Goal
+from benchmarks.figures import Figure, Figures, Goal
 for limit in (3, 2):
-    figures = Figures("cycle", "us", {"none": 2.5, "host": 40.0}, Goal("none", limit), {"none": [2.4, 2.5, 2.6]})
+    measured = {"none": Figure.median([9.0, 2.5, 2.4], "us"), "counted": Figure(4000, "instructions")}
+    figures = Figures("cycle", measured, Goal("none", limit))
     print(figures.line())
 print(figures.write(Path("FOLDER")))
 """
@@ -25,12 +26,11 @@ def test_a_line_says_the_numbers_and_whether_the_goal_is_met_and_the_file_says_w
     done = run("-c", FIGURES.replace("FOLDER", str(tmp_path)))
     assert done.stderr == ""
     met, missed, file = done.stdout.splitlines()
-    assert met == "cycle: none 2.5, host 40 us (goal: none <= 3: met)"
-    assert missed == "cycle: none 2.5, host 40 us (goal: none <= 2: MISSED)"
+    assert met == "cycle: none 2.5 us, counted 4000 instructions (goal: none <= 3: met)"
+    assert missed == "cycle: none 2.5 us, counted 4000 instructions (goal: none <= 2: MISSED)"
     record = json.loads(Path(file).read_text())
-    assert record["values"] == {"none": 2.5, "host": 40.0}
+    assert record["figures"]["none"] == {"value": 2.5, "unit": "us", "passes": [9.0, 2.5, 2.4]}
     assert record["goal"] == {"figure": "none", "at_most": 2}
-    assert record["passes"] == {"none": [2.4, 2.5, 2.6]}
     assert record["machine"]["cores"] >= 1
     assert record["date"].endswith("+00:00")
     assert "commit" in record
