@@ -51,7 +51,7 @@ class Expectations:
     rows: list[Row] = field(default_factory=list)
     violations: int = 0
     note: str = ""
-    """What else a person needs to see the same again, for instance a seed."""
+    """What else a person needs to see a difference again, for instance a seed."""
     _judged: int = 0
 
     def __call__(self, what: str, code: int, want: int, label: str) -> None:
@@ -86,14 +86,13 @@ class Expectations:
         self.equal("a refused call has no effect", changed, {}, label)
 
     def _compare(self, what: str, got: Any, want: Any, label: str, show: Callable[[Any], str]) -> None:
-        row = Row(self.case, what, label, show(want), show(got), got == want)
+        agrees = got == want
+        told = f"{what} [{self.note}]" if self.note and not agrees else what
+        row = Row(self.case, told, label, show(want), show(got), agrees)
         self.rows.append(row)
-        if not row.agrees and not self.is_report:
+        if not agrees and not self.is_report:
             explanation = self.driver.last_error()
-            raise AssertionError(self._sentence(row) + (f". The driver says: {explanation}" if explanation else ""))
-
-    def _sentence(self, row: Row) -> str:
-        return row.sentence() + (f" [{self.note}]" if self.note else "")
+            raise AssertionError(row.sentence() + (f". The driver says: {explanation}" if explanation else ""))
 
     def verdict(self) -> None:
         """Fails a case whose differences since the last verdict touch anything but the unknown."""
@@ -101,4 +100,4 @@ class Expectations:
         self._judged = len(self.rows)
         wrong = [row for row in new if not row.agrees and "U" not in row.label.split("/")]
         if wrong:
-            raise AssertionError("\n".join(dict.fromkeys(self._sentence(row) for row in wrong)))
+            raise AssertionError("\n".join(dict.fromkeys(row.sentence() for row in wrong)))

@@ -43,7 +43,7 @@ class Report:
             "driver_version": self.driver_version,
             "differences": [asdict(row) for row in self.differences()],
             "tests": dict(sorted(self.outcomes.items())),
-            "rows": [asdict(row) | {"times": self.rows[row]} for row in sorted(self.rows, key=lambda row: row.case)],
+            "rows": [asdict(row) for row in sorted(self.rows, key=lambda row: row.case)],
         }
 
     def write(self, folder: Path) -> Path:

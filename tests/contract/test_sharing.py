@@ -94,12 +94,12 @@ def test_case_069_import(world: World, expect: Expectations) -> None:
     names = ["X(handle)", "X(import)", "close(fd)", "U(own)", "U(view)"]
     for order in itertools.permutations(range(5)):
         steps = steps_that_end_it()
-        told = ", ".join(names[step] for step in order)
+        expect.note = ", ".join(names[step] for step in order)
         for step in order[:-1]:
-            expect(f"{names[step]} of {told}", steps[step]() or 0, Result.SUCCESS, "D")
-        expect.equal(f"bytes taken before the last of {told}", before - world.free_memory(), granule, "D")
-        expect(f"the last of {told}", steps[order[-1]]() or 0, Result.SUCCESS, "D")
-        expect.equal(f"bytes taken after {told}", before - world.free_memory(), 0, "D")
+            expect(names[step], steps[step]() or 0, Result.SUCCESS, "D")
+        expect.equal("bytes taken before the last step", before - world.free_memory(), granule, "D")
+        expect(names[order[-1]], steps[order[-1]]() or 0, Result.SUCCESS, "D")
+        expect.equal("bytes taken after the last step", before - world.free_memory(), 0, "D")
         for address, size in list(world.reservations.items()):
             world.must("cuMemAddressFree", world.address_free(address, size))
 
