@@ -3,6 +3,8 @@
 # ContractViolation); a library that cannot be loaded raises memlake.errors.ConfigError.
 # Once the interpreter has begun to exit (atexit), a dropped owner makes no driver call: work may be in flight, and the
 # driver takes everything back anyway. An explicit close() still does what it says.
+# A daemon thread that comes back from the core while the interpreter is finalizing must neither end nor unwind (before
+# Python 3.14 taking the GIL then calls pthread_exit, and a forced unwind through C++ aborts the process): it sleeps.
 
 from collections.abc import Sequence
 

@@ -163,13 +163,10 @@ class Device:
 
     def can_access(self, other: Device) -> bool:
         """True if work on this device can reach the memory of `other`, once access to it is granted."""
-        if not isinstance(other, Device):
-            raise ConfigError(f"expected a memlake Device, got {type(other).__name__}")
+        peer = open_core(other)
         if other == self:
             return True
-        if other._key[0] != self._key[0]:
-            return False
-        return self._open.can_access(other._open)
+        return other._key[0] == self._key[0] and self._open.can_access(peer)
 
     def attribute(self, attribute: int) -> int:
         """The value of a ``CUdevice_attribute``, by its number in ``cuda.h``."""
@@ -211,6 +208,18 @@ class Device:
         if not self._core.is_open:
             return f"{kind}(ordinal={self.ordinal}, closed)"
         return f"{kind}(ordinal={self.ordinal}, name={self.name!r})"
+
+
+def open_core(device: Device) -> _native.Device:
+    """The core's object of an argument that must be an open device.
+
+    Raises:
+        ConfigError: if it is no device.
+        ClosedError: if it is closed.
+    """
+    if not isinstance(device, Device):
+        raise ConfigError(f"expected a memlake Device, got {type(device).__name__}")
+    return device._open
 
 
 def devices_of(driver: _native.Driver) -> Iterator[Device]:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from memlake.device import open_core
 from memlake.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def counting(device: Device) -> Iterator[CallCounts]:
     Args:
         device: a device of the driver to watch; calls for its other devices count, too.
     """
-    counts = CallCounts(device._core.driver)
+    counts = CallCounts(open_core(device).driver)
     try:
         yield counts
     finally:
@@ -102,7 +103,7 @@ def failing(device: Device, *, call: str | None = None, nth: int = 1, code: int 
     for name, value, least in (("nth", nth, 1), ("code", code, 1)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise ConfigError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    driver = device._core.driver
+    driver = open_core(device).driver
     try:
         driver.fail(call or "", nth, code)
     except ValueError as error:

@@ -1,19 +1,12 @@
-"""Host memory that takes part in a copy: where it is, and that it stays until the copy is over."""
+"""Host memory that takes part in a copy."""
 
 from __future__ import annotations
 
-import atexit
-import ctypes
-import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from memlake.errors import ClosedError, ConfigError, DriverError
+from memlake.errors import ConfigError
 
-if TYPE_CHECKING:
-    from memlake.event import Event
-    from memlake.stream import Stream
-
-__all__ = ["HostBuffer", "HostBufferLike", "keep_until_done"]
+__all__ = ["HostBuffer", "HostBufferLike"]
 
 # Whatever has Python's buffer protocol: NumPy arrays, bytes, bytearray, memoryview, array.array, ...
 # (collections.abc.Buffer, its type, came with Python 3.12.)
@@ -40,36 +33,3 @@ class HostBuffer:
             raise ConfigError(f"cannot copy into a read-only {type(source).__name__}")
         self.address: int = self._array.ctypes.data
         self.nbytes: int = self._array.nbytes
-
-
-# Host buffers of copies that may not be over. Not an attribute of a stream or a device: those may be dropped while
-# their work goes on.
-_kept: list[tuple[Event | None, HostBuffer]] = []
-_lock = threading.Lock()
-
-
-def keep_until_done(buffer: HostBuffer, stream: Stream) -> None:
-    """Keeps a host buffer alive until everything that is queued on the stream so far is done."""
-    try:
-        event = stream.record()
-    except DriverError:
-        event = None  # without an event nobody will know when it is over, so it is kept for good
-    with _lock:
-        _kept[:] = [entry for entry in _kept if not _is_over(entry[0])]
-        _kept.append((event, buffer))
-
-
-def _is_over(event: Event | None) -> bool:
-    if event is None:
-        return False
-    try:
-        return event.is_done
-    except (ClosedError, DriverError):
-        return True  # the device was closed, or its context is lost: no work of it runs any more
-
-
-@atexit.register
-def _leak_on_purpose() -> None:
-    # Python frees its objects at exit while the driver's threads still copy: what they use must outlive both.
-    for entry in _kept:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(entry))

@@ -76,7 +76,7 @@ class ChunkEntry:
     location: str
     references: int
     mappings: int
-    exported: int
+    exported: bool
     imported: bool
     made_by: Origin
 
@@ -125,11 +125,15 @@ class ContextEntry:
 
 @dataclass(frozen=True)
 class StreamEntry:
-    """A stream; `pending` is how many pieces of its work are not finished."""
+    """A stream; `pending` is how many pieces of its work are not finished.
+
+    `kind` is ``"created"``, or ``"legacy"`` or ``"per_thread"`` for the default streams, which live with their context.
+    """
 
     handle: int
     device: int
     flags: int
+    kind: str
     pending: int
     made_by: Origin
 
@@ -196,7 +200,8 @@ class Ledger:
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing is left: no memory, addresses, streams or events. Devices and contexts may be there."""
+        """True if nothing is left: no memory, addresses, streams or events. Devices, contexts and their default streams
+        may be there."""
         return not any(
             (
                 self.reservations,
@@ -204,10 +209,14 @@ class Ledger:
                 self.mappings,
                 self.allocations,
                 self.host_allocations,
-                self.streams,
+                self._created_streams,
                 self.events,
             )
         )
+
+    @property
+    def _created_streams(self) -> list[StreamEntry]:
+        return [entry for entry in self.streams if entry.kind == "created"]
 
     def held(self, device: Device | int | None = None) -> int:
         """Bytes of physical memory that are held on a device, or on all devices."""
@@ -246,7 +255,9 @@ class Ledger:
         lines += _section("allocation", self.allocations, lambda entry: f"{_place(entry)} of device {entry.device}")
         lines += _section("host allocation", self.host_allocations, lambda entry: f"{_place(entry)}, {entry.kind}")
         lines += _section(
-            "stream", self.streams, lambda entry: f"{entry.handle:#x} of device {entry.device}, {entry.pending} pending"
+            "stream",
+            self._created_streams,
+            lambda entry: f"{entry.handle:#x} of device {entry.device}, {entry.pending} pending",
         )
         lines += _section("event", self.events, lambda entry: f"{entry.handle:#x} of device {entry.device}")
         lines += _section("violation", self.violations, str)

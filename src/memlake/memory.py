@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from memlake.errors import ConfigError
-from memlake.host_buffer import HostBuffer, HostBufferLike, keep_until_done
+from memlake.host_buffer import HostBuffer, HostBufferLike
 from memlake.stream import StreamLike, resolve_stream
 from memlake.units import Size, format_bytes, parse_bytes
 from memlake.views import LiveViews, MemoryView
@@ -81,7 +81,8 @@ class Memory(ABC):
 
         Args:
             source: other device memory, or a contiguous host buffer: a NumPy array, bytes, a memoryview, ...
-                It must not change before the work is finished.
+                Ordinary host memory is read before the call returns; page-locked memory must stay as it is until the
+                work is finished.
             offset: where in this memory to begin.
             stream: see `Memory`.
         """
@@ -92,14 +93,15 @@ class Memory(ABC):
         else:
             host = HostBuffer(source)
             start, count = self._part(offset, host.nbytes)
-            self._queue(stream, lambda core, handle: core.copy_from_host(start, host.address, count, handle), host)
+            self._queue(stream, lambda core, handle: core.copy_from_host(start, host.address, count, handle))
 
     def copy_to(self, destination: Memory | HostBufferLike, *, offset: Size = 0, stream: StreamLike = None) -> None:
         """Fills all of `destination` from here.
 
         Args:
-            destination: other device memory, or a contiguous, writable host buffer. It must be left alone until the
-                work is finished.
+            destination: other device memory, or a contiguous, writable host buffer. A copy to ordinary host memory
+                returns when the bytes are there, also on a stream; page-locked memory must stay until the work is
+                finished.
             offset: where in this memory to begin.
             stream: see `Memory`.
         """
@@ -110,7 +112,7 @@ class Memory(ABC):
         else:
             host = HostBuffer(destination, is_written=True)
             start, count = self._part(offset, host.nbytes)
-            self._queue(stream, lambda core, handle: core.copy_to_host(host.address, start, count, handle), host)
+            self._queue(stream, lambda core, handle: core.copy_to_host(host.address, start, count, handle))
 
     def numpy(self, dtype: DTypeLike = "uint8") -> NDArray[Any]:
         """The memory itself as a NumPy array: no copy. Only where the CPU can touch it.
@@ -149,17 +151,13 @@ class Memory(ABC):
                 f"no device has access to all of {self!r}; grant it first, with set_access(devices, 'rw')"
             )
 
-    def _queue(
-        self, stream: StreamLike, work: Callable[[_native.Device, int], None], host: HostBuffer | None = None
-    ) -> None:
-        """Gives work to a stream; waits for it if the caller named none, else keeps the host memory it uses."""
+    def _queue(self, stream: StreamLike, work: Callable[[_native.Device, int], None]) -> None:
+        """Gives work to a stream, and waits for it if the caller named none."""
         with self._driver_calls():
             target = resolve_stream(stream, self.device)
             work(target._open_device(), target._handle)
             if stream is None:
                 target.sync()
-            elif host is not None:
-                keep_until_done(host, target)
 
     def _part(self, offset: Size, nbytes: Size | None) -> tuple[int, int]:
         """First address and size of a part of this memory; raises ConfigError if it is not inside."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from weakref import ReferenceType, ref
 
 from memlake import _native
+from memlake.device import open_core
 from memlake.errors import ClosedError, ConfigError, InvalidFree
 from memlake.units import Size, format_bytes, parse_bytes
 
@@ -36,7 +37,8 @@ def create(device: Device, nbytes: Size, *, exportable: bool = False) -> Chunk:
     Raises:
         DriverError: as the driver answers; `is_out_of_memory` if the device has not enough left.
     """
-    return Chunk._make(device, _native.PhysicalChunk(device._open, parse_bytes(nbytes, what="nbytes"), exportable))
+    core = _native.PhysicalChunk(open_core(device), parse_bytes(nbytes, what="nbytes"), exportable)
+    return Chunk._make(device, core)
 
 
 def import_chunk(device: Device, fd: int, nbytes: Size) -> Chunk:
@@ -49,7 +51,8 @@ def import_chunk(device: Device, fd: int, nbytes: Size) -> Chunk:
     """
     if isinstance(fd, bool) or not isinstance(fd, int):
         raise ConfigError(f"a file descriptor is an int, got {fd!r} of type {type(fd).__name__}")
-    return Chunk._make(device, _native.PhysicalChunk.import_fd(device._open, fd, parse_bytes(nbytes, what="nbytes")))
+    core = _native.PhysicalChunk.import_fd(open_core(device), fd, parse_bytes(nbytes, what="nbytes"))
+    return Chunk._make(device, core)
 
 
 class Chunk:
@@ -208,7 +211,7 @@ def chunk_sizes(device: Device, nbytes: Size, chunk_size: Size | Sequence[Size] 
             raise ConfigError(f"the chunk sizes add up to {format_bytes(sum(sizes))}, not to {format_bytes(total)}")
         yield from sizes
         return
-    each = device.recommended_granularity if chunk_size is None else parse_bytes(chunk_size, what="chunk_size")
+    each = open_core(device).granularity(True) if chunk_size is None else parse_bytes(chunk_size, what="chunk_size")
     if each == 0:
         raise ConfigError("chunk_size must not be 0")
     # One by one: a size beyond the device fails at the chunk that does not fit, not in a list of a billion numbers.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from memlake import _native
+from memlake.device import open_core
 from memlake.errors import ClosedError, ConfigError, InvalidFree
 from memlake.units import Size, format_bytes, parse_bytes
 from memlake.vmm.access import Devices, Rights, device_list, flags_of, rights_of, same_driver
@@ -36,7 +37,7 @@ def reserve(device: Device, nbytes: Size, *, alignment: Size = 0, address: int =
     """
     place = parse_bytes(address, what="address")
     size, multiple = parse_bytes(nbytes, what="nbytes"), parse_bytes(alignment, what="alignment")
-    return Reservation._make(device, _native.Reservation(device._open, size, multiple, place))
+    return Reservation._make(device, _native.Reservation(open_core(device), size, multiple, place))
 
 
 class Reservation:
@@ -105,8 +106,7 @@ class Reservation:
         same_driver(self._device, [chunk.device])
         users = device_list(access) if access is not None else []
         same_driver(chunk.device, users)
-        place = parse_bytes(offset, what="offset")
-        size = chunk.nbytes if nbytes is None else parse_bytes(nbytes, what="nbytes")
+        place, size = self._part(offset, chunk.nbytes if nbytes is None else nbytes)
         mapping = Mapping._make(_native.Mapping(reservation, place, memory, size), self, chunk, place)
         try:
             mapping.set_access(users, "rw")

@@ -1,0 +1,26 @@
+"""Programs that run by themselves: to see how a process ends, and what is there before anything is imported."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+
+def run_python(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs a Python program with warnings as errors and the fault handler on."""
+    return subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-W", "error", "-c", textwrap.dedent(program), *arguments],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def assert_ends_well(program: str) -> str:
+    """Runs a Python program that must end with exit code 0 and without a word on stderr; returns its output."""
+    done = run_python(program)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    return done.stdout

@@ -1,0 +1,37 @@
+import pytest
+
+from memlake.emulator_config import EmulatorConfig
+from memlake.errors import ConfigError
+
+
+def test_the_text_is_in_the_syntax_of_the_environment_variable():
+    text = EmulatorConfig(
+        devices=2,
+        memory="1GiB",
+        peers=[[True, False], [False, True]],
+        relax=["inflight_unmap", "set_access_subrange"],
+        recommended_granularity="16MiB",
+        driver_version=12040,
+        poison=True,
+        name="toy GPU",
+    ).to_text()
+    assert dict(entry.split("=") for entry in text.split(",")) == {
+        "devices": "2",
+        "memory": str(2**30),
+        "granularity": str(2**21),
+        "recommended": str(2**24),
+        "peers": "10/01",
+        "profile": "strict",
+        "relax": "inflight_unmap+set_access_subrange",
+        "backing": "host",
+        "streams": "threads",
+        "driver": "12040",
+        "poison": "on",
+        "name": "toy GPU",
+    }
+
+
+@pytest.mark.parametrize("value", ["a,b", "a=b", "two\nlines", "", 3, None])
+def test_a_value_cannot_be_mistaken_for_syntax(value):
+    with pytest.raises(ConfigError, match="profile"):
+        EmulatorConfig(profile=value).to_text()

@@ -1,0 +1,33 @@
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.py"))
+
+
+def run(example):
+    return subprocess.run(
+        [sys.executable, "-W", "error", str(example)], capture_output=True, text=True, check=False, cwd=example.parent
+    )
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_runs_and_says_something(example):
+    done = run(example)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
+def test_stitching_by_hand_proves_what_it_says_in_little_memory():
+    text = run(next(path for path in EXAMPLES if path.stem == "stitch_by_hand")).stdout
+    assert "free in all        10 GiB" in text
+    assert "free side by side  640 MiB" in text
+    assert "CUDA_ERROR_OUT_OF_MEMORY" in text
+    assert "32 of them read back" in text
+    assert "nothing is left, 0 rules violated" in text
+    assert max(map(len, text.splitlines())) <= 120
+    (peak,) = re.findall(r"Peak resident memory: ([\d.]+) MiB", text)
+    assert float(peak) < 300

@@ -1,0 +1,79 @@
+import types
+
+import pytest
+
+import memlake
+from helpers.processes import assert_ends_well
+
+NAMES = [
+    "ClosedError",
+    "ConfigError",
+    "ContractViolation",
+    "Device",
+    "DriverError",
+    "EmulatedDevice",
+    "EmulatedDevices",
+    "Event",
+    "InvalidFree",
+    "MemlakeError",
+    "OutOfMemory",
+    "Stream",
+    "TraceError",
+    "__version__",
+    "devices",
+    "driver",
+    "emulate",
+    "emulator",
+    "emulator_library",
+    "errors",
+    "native_library",
+    "vmm",
+]
+
+
+def test_the_public_names_are_these():
+    assert memlake.__all__ == NAMES
+    assert sorted(NAMES) == NAMES
+    assert dir(memlake) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_public_name_exists_and_is_documented(name):
+    value = getattr(memlake, name)
+    if name != "__version__":
+        assert value.__doc__
+
+
+@pytest.mark.parametrize("module", ["driver", "emulator", "errors", "vmm"])
+def test_the_public_names_of_a_module_exist_and_are_documented(module):
+    module = getattr(memlake, module)
+    assert isinstance(module, types.ModuleType)
+    assert module.__all__ == sorted(module.__all__)
+    for name in module.__all__:
+        assert getattr(module, name).__doc__
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'Pond'"):
+        getattr(memlake, "Pond")  # noqa: B009  not a name that a type checker would let pass
+
+
+def test_the_version_is_that_of_the_package():
+    from importlib.metadata import version
+
+    assert memlake.__version__ == version("memlake")
+
+
+def test_importing_memlake_imports_nothing_else():
+    program = "import sys, memlake; print(*(name for name in sys.modules if name.startswith(('memlake', 'numpy'))))"
+    assert assert_ends_well(program).split() == ["memlake"]
+
+
+def test_emulating_needs_no_numpy():
+    assert_ends_well("""
+        import sys, memlake
+        from memlake import vmm
+        with memlake.emulate(memory="64MiB") as (gpu,), vmm.Segment.create(gpu, "4MiB") as segment:
+            segment.fill(1)
+        assert "numpy" not in sys.modules
+    """)

@@ -1,0 +1,111 @@
+import pytest
+
+
+@pytest.fixture
+def suite(pytester):
+    """A suite of somebody else, in a process of its own."""
+
+    def run(tests, *arguments):
+        pytester.makepyfile(tests)
+        return pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments)
+
+    return run
+
+
+def test_the_fixture_puts_the_emulator_under_the_process(suite):
+    suite("""
+        import ctypes
+
+        def test_foreign_code(memlake_emulator):
+            (gpu,) = memlake_emulator.emulate(memory="64MiB")
+            cuda = ctypes.CDLL("libcuda.so.1")
+            total = ctypes.c_size_t()
+            assert cuda.cuInit(0) == 0
+            assert cuda.cuDeviceTotalMem_v2(ctypes.byref(total), gpu.ordinal) == 0
+            assert total.value == gpu.total_memory
+            assert memlake_emulator.ledger().held(gpu) == 0
+    """).assert_outcomes(passed=1)
+
+
+def test_devices_are_closed_when_the_test_ends(suite):
+    suite("""
+        kept = []
+
+        def test_one(memlake_emulator):
+            kept.extend(memlake_emulator.emulate(devices=2, memory="64MiB"))
+            kept[0].close()
+
+        def test_two():
+            assert not any(gpu.is_open for gpu in kept)
+    """).assert_outcomes(passed=2)
+
+
+VIOLATION = """
+    import pytest
+    from memlake import ContractViolation, emulator, vmm
+
+    def violate(gpu):
+        segment = vmm.Segment.create(gpu, "2MiB")
+        stream = gpu.create_stream()
+        with emulator.hold(stream):
+            emulator.launch(stream, "my kernel", reads=[segment])
+            with pytest.raises(ContractViolation):
+                segment.close()
+        stream.sync()
+"""
+
+
+def test_a_violation_fails_the_test_with_the_sentence(suite):
+    result = suite(
+        VIOLATION
+        + """
+    def test_bad(memlake_emulator):
+        violate(memlake_emulator.emulate(memory="64MiB")[0])
+
+    def test_good(memlake_emulator):
+        memlake_emulator.emulate(memory="64MiB")
+    """
+    )
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["*violated the CUDA driver's contract:", "*cuMemUnmap: *my kernel*"])
+
+
+def test_a_violation_that_was_taken_does_not_fail_the_test(suite):
+    suite(
+        VIOLATION
+        + """
+    def test_on_purpose(memlake_emulator):
+        violate(memlake_emulator.emulate(memory="64MiB")[0])
+        (incident,) = memlake_emulator.take_violations()
+        assert "my kernel" in incident.text
+        assert memlake_emulator.take_violations() == []
+    """
+    ).assert_outcomes(passed=1)
+
+
+def test_a_live_view_does_not_keep_the_devices_of_a_test(suite):
+    result = suite("""
+        from memlake import vmm
+        kept = []
+
+        def test_keeps_a_view(memlake_emulator):
+            (gpu,) = memlake_emulator.emulate(memory="64MiB")
+            kept.append(vmm.Segment.create(gpu, "2MiB").numpy())
+    """)
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*BufferError: cannot close *view of its memory is alive*"])
+
+
+def test_a_run_that_does_not_use_it_imports_nothing(suite):
+    suite("""
+        import sys
+
+        def test_nothing_heavy():
+            loaded = {name for name in sys.modules if name.startswith(("memlake", "numpy"))}
+            assert loaded <= {"memlake", "memlake.pytest_plugin"}
+    """).assert_outcomes(passed=1)
+
+
+def test_the_fixture_is_listed_with_its_purpose(suite):
+    result = suite("def test_nothing(): pass", "--fixtures")
+    result.stdout.fnmatch_lines(["memlake_emulator*", "*Emulated CUDA devices for one test*"])
