@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, get_args
 
-from memlake.device import Device, devices_of
+from memlake.device import Device
 from memlake.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ __all__ = [
     "device_list",
     "flags_at",
     "flags_of",
-    "possible_users",
     "rights_of",
     "rights_of_anybody",
     "same_driver",
@@ -69,27 +68,19 @@ def same_driver(device: Device, others: Iterable[Device]) -> list[_native.Device
     return cores
 
 
-def flags_at(address: int, device: Device, users: Iterable[Device]) -> dict[Device, int]:
-    """Which of `users` have access at an address of memory of `device`, and what they may do."""
-    core = device._open
-    answers = {user: core.get_access(address, user._open) for user in users}
+def flags_at(address: int, users: Iterable[Device]) -> dict[Device, int]:
+    """Which of `users` have access at a mapped address, and what they may do. A closed device has none any more."""
+    answers = {user: user._core.get_access(address, user._core) for user in users if user._core.is_open}
     return {user: flags for user, flags in answers.items() if flags}
 
 
-def possible_users(device: Device) -> list[Device]:
-    """The devices that could have access to memory of `device`: itself, and all that can reach it."""
-    return [other for other in devices_of(device._open.driver) if other.can_access(device)]
-
-
-def rights_of_anybody(places: Iterable[tuple[int, Device]]) -> Rights:
-    """What at least one device may do at each of the places (address, whose memory): the CPU may do the same."""
-    users: dict[Device, list[Device]] = {}
+def rights_of_anybody(addresses: Iterable[int], users: Iterable[Device]) -> Rights:
+    """What at least one of `users` may do at each of the addresses: the CPU may do the same."""
+    candidates = list(users)
     least = flags_of("rw")
-    for address, device in places:
-        if device not in users:
-            users[device] = possible_users(device)
+    for address in addresses:
         anybody = 0
-        for flags in flags_at(address, device, users[device]).values():
+        for flags in flags_at(address, candidates).values():
             anybody |= flags
         least &= anybody
     return rights_of(least)

@@ -30,12 +30,13 @@ class Mapping(Memory):
     It keeps its chunk and its reservation. A mapping that is dropped is unmapped.
     """
 
-    __slots__ = ("_chunk", "_core", "_offset", "_reservation")
+    __slots__ = ("_chunk", "_core", "_offset", "_reservation", "_users")
 
     _core: _native.Mapping
     _reservation: Reservation
     _chunk: Chunk
     _offset: int
+    _users: set[Device]  # who was ever given access here; what they may do now, the driver knows
 
     def __init__(self) -> None:
         raise TypeError("Mapping cannot be made by hand; use reservation.map(chunk)")
@@ -48,6 +49,7 @@ class Mapping(Memory):
         mapping._reservation = reservation
         mapping._chunk = chunk
         mapping._offset = offset
+        mapping._users = set()
         return mapping
 
     @property
@@ -97,11 +99,13 @@ class Mapping(Memory):
             BufferError: for less than ``"rw"`` while a NumPy view is alive; nothing was changed.
         """
         flags = flags_of(rights)
-        users = same_driver(self.device, device_list(devices))
+        users = device_list(devices)
+        cores = same_driver(self.device, users)
         if rights != "rw":
             self._views.refuse(f"lower access to {self!r}")
         if users:
-            self.device._open.set_access(self.address, self.nbytes, users, flags)
+            self.device._open.set_access(self.address, self.nbytes, cores, flags)
+            self._users.update(users)
 
     def close(self) -> None:
         """Unmaps the chunk from here.
@@ -144,4 +148,4 @@ class Mapping(Memory):
         return {self.device}
 
     def _host_rights(self) -> Rights:
-        return rights_of_anybody([(self.address, self.device)])
+        return rights_of_anybody([self.address], self._users)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from memlake import _native
 from memlake.errors import ConfigError
 from memlake.units import Size, parse_bytes
-from memlake.vmm.access import flags_at, possible_users, same_driver
+from memlake.vmm.access import flags_at, same_driver
 from memlake.vmm.chunk import hand_over
 from memlake.vmm.segment import Segment
 
@@ -59,7 +59,9 @@ def merge(first: Segment, second: Segment) -> Segment:
 def _move(first: Segment, second: Segment) -> Segment:
     """Shows the chunks of both in a new range and takes the old ranges down; goes back to the start if a step fails."""
     with first._driver_calls(), second._driver_calls():
-        rights = [*_rights_of(first), *_rights_of(second)]
+        rights = [
+            flags_at(mapping.address, segment._users) for segment in (first, second) for mapping in segment._mappings
+        ]
         chunks = [chunk._core for chunk in first._chunks + second._chunks]
         reservation, mappings = _native.stitch(first.device._open, chunks, [])
         try:
@@ -75,14 +77,6 @@ def _move(first: Segment, second: Segment) -> Segment:
             reservation.close()
             raise
     return _replace((first, second), mappings, reservation)
-
-
-def _rights_of(segment: Segment) -> list[_Rights]:
-    users = {device: possible_users(device) for device in segment.devices}
-    return [
-        flags_at(mapping.address, chunk.device, users[chunk.device])
-        for mapping, chunk in zip(segment._mappings, segment._chunks, strict=True)
-    ]
 
 
 def _grant(device: Device, mappings: Sequence[_native.Mapping], rights: Sequence[_Rights]) -> None:
@@ -109,7 +103,10 @@ def _replace(
     segments: tuple[Segment, Segment], mappings: Sequence[_native.Mapping], reservation: _native.Reservation
 ) -> Segment:
     """One segment in the place of two. Addresses nobody uses any more go back when their last owner is let go here."""
-    merged = Segment._empty()._fill_in(segments[0]._chunks + segments[1]._chunks, mappings, reservation)
+    first, second = segments
+    merged = Segment._empty()._fill_in(
+        first._chunks + second._chunks, mappings, reservation, first._users | second._users
+    )
     for segment in segments:
         hand_over(segment._chunks, segment, merged)
         segment._release()
@@ -118,6 +115,8 @@ def _replace(
 
 def _part(segment: Segment, place: slice) -> Segment:
     """A segment of its own in the place of a part of another."""
-    part = Segment._empty()._fill_in(segment._chunks[place], segment._mappings[place], segment._reservation)
+    part = Segment._empty()._fill_in(
+        segment._chunks[place], segment._mappings[place], segment._reservation, segment._users
+    )
     hand_over(part._chunks, segment, part)
     return part

@@ -149,13 +149,16 @@ class Reservation:
             BufferError: for less than ``"rw"`` while a NumPy view is alive in the range; nothing was changed.
         """
         flags = flags_of(rights)
-        users = same_driver(self._device, device_list(devices))
+        users = device_list(devices)
+        cores = same_driver(self._device, users)
         start, count = self._part(offset, nbytes)
+        inside = self._mappings_in(start, start + count)
         if rights != "rw":
-            for mapping in self.mappings:
-                if mapping.offset < start + count and start < mapping.offset + mapping.nbytes:
-                    mapping._views.refuse(f"lower access to {mapping!r}")
-        self._device._open.set_access(self.address + start, count, users, flags)
+            for mapping in inside:
+                mapping._views.refuse(f"lower access to {mapping!r}")
+        self._device._open.set_access(self.address + start, count, cores, flags)
+        for mapping in inside:
+            mapping._users.update(users)
 
     def close(self) -> None:
         """Gives the addresses back.
@@ -199,11 +202,15 @@ class Reservation:
             raise ConfigError(f"{format_bytes(count)} at offset {start} are not inside {self!r}")
         return start, count
 
-    def _whole_mappings(self, start: int, end: int) -> list[Mapping]:
-        """The mappings that fill [start, end) exactly; raises ConfigError if they do not."""
-        inside = [
+    def _mappings_in(self, start: int, end: int) -> list[Mapping]:
+        """The mappings that have at least a byte in [start, end)."""
+        return [
             mapping for mapping in self.mappings if mapping.offset < end and start < mapping.offset + mapping.nbytes
         ]
+
+    def _whole_mappings(self, start: int, end: int) -> list[Mapping]:
+        """The mappings that fill [start, end) exactly; raises ConfigError if they do not."""
+        inside = self._mappings_in(start, end)
         place = start
         for mapping in inside:
             if mapping.offset < place or mapping.offset + mapping.nbytes > end:

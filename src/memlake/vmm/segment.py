@@ -49,11 +49,12 @@ class Segment(Memory):
     or used; `take` and `give_back` change that. A segment that is dropped is unmapped, and its own chunks go back.
     """
 
-    __slots__ = ("_chunks", "_is_released", "_mappings", "_reservation", "_status")
+    __slots__ = ("_chunks", "_is_released", "_mappings", "_reservation", "_status", "_users")
 
     _chunks: tuple[Chunk, ...]
     _mappings: tuple[_native.Mapping, ...]  # one for each chunk, side by side
     _reservation: _native.Reservation  # shared by the parts of a segment that was split
+    _users: frozenset[Device]  # who was ever given access; what they may do now, the driver knows
     _status: str
     _is_released: bool
 
@@ -102,12 +103,13 @@ class Segment(Memory):
             owners = list(dict.fromkeys(chunk.device for chunk in chunks))
             home = owners[0]
             same_driver(home, owners)
-            users = same_driver(home, device_list(access) if access is not None else owners)
-            reservation, mappings = _native.stitch(home._open, [chunk._core for chunk in chunks], users)
+            users = device_list(access) if access is not None else owners
+            cores = same_driver(home, users)
+            reservation, mappings = _native.stitch(home._open, [chunk._core for chunk in chunks], cores)
         except BaseException:
             let_go(chunks, segment)
             raise
-        return segment._fill_in(chunks, mappings, reservation)
+        return segment._fill_in(chunks, mappings, reservation, frozenset(users))
 
     @classmethod
     def _empty(cls) -> Self:
@@ -120,11 +122,16 @@ class Segment(Memory):
         return segment
 
     def _fill_in(
-        self, chunks: Iterable[Chunk], mappings: Iterable[_native.Mapping], reservation: _native.Reservation
+        self,
+        chunks: Iterable[Chunk],
+        mappings: Iterable[_native.Mapping],
+        reservation: _native.Reservation,
+        users: frozenset[Device],
     ) -> Self:
         self._chunks = tuple(chunks)
         self._mappings = tuple(mappings)
         self._reservation = reservation
+        self._users = users
         return self
 
     # what it is made of ------------------------------------------------------------------------------------------
@@ -260,10 +267,12 @@ class Segment(Memory):
         """
         flags = flags_of(rights)
         with self._driver_calls():
-            users = same_driver(self.device, device_list(devices))
+            users = device_list(devices)
+            cores = same_driver(self.device, users)
             if rights != "rw":
                 self._views.refuse(f"lower access to {self!r}")
-            self.device._open.set_access(self.address, self.nbytes, users, flags)
+            self.device._open.set_access(self.address, self.nbytes, cores, flags)
+            self._users = self._users.union(users)
 
     # cutting, joining, closing -----------------------------------------------------------------------------------
 
@@ -363,8 +372,7 @@ class Segment(Memory):
         return set(self.devices)
 
     def _host_rights(self) -> Rights:
-        places = ((mapping.address, chunk.device) for mapping, chunk in zip(self._mappings, self._chunks, strict=True))
-        return rights_of_anybody(places)
+        return rights_of_anybody((mapping.address for mapping in self._mappings), self._users)
 
 
 def _run_all(steps: Iterable[Callable[[], None]]) -> None:

@@ -6,7 +6,6 @@ from memlake.vmm.access import (
     device_list,
     flags_at,
     flags_of,
-    possible_users,
     rights_of,
     rights_of_anybody,
     same_driver,
@@ -30,12 +29,6 @@ def test_devices_of_one_driver_go_together(gpus):
     assert len(same_driver(gpus[0], gpus)) == 2
 
 
-def test_who_can_reach_the_memory_could_have_access():
-    with memlake.emulate(devices=2, memory="64MiB", peers=[[0, 1], [0, 0]]) as (a, b):
-        assert possible_users(a) == [a]
-        assert possible_users(b) == [a, b]
-
-
 def test_who_cannot_reach_the_memory_gets_no_access():
     with memlake.emulate(devices=2, memory="64MiB", peers="none") as (a, b), vmm.Segment.create(a, "2MiB") as segment:
         with pytest.raises(DriverError) as caught:
@@ -48,10 +41,19 @@ def test_who_cannot_reach_the_memory_gets_no_access():
 def test_the_cpu_may_do_what_at_least_one_device_may(gpus):
     a, b = gpus
     segment = vmm.Segment.create(a, "4MiB", access=())
-    places = [(segment.address, a), (segment.address + 2 * 2**20, a)]
-    assert rights_of_anybody(places) == "none"
+    places = [segment.address, segment.address + 2 * 2**20]
+    assert rights_of_anybody(places, gpus) == "none"
     segment.set_access(a, "r")
-    assert rights_of_anybody(places) == "r"
+    assert rights_of_anybody(places, gpus) == "r"
     segment.set_access(b, "rw")
-    assert rights_of_anybody(places) == "rw"
-    assert flags_at(segment.address, a, gpus) == {a: 1, b: 3}
+    assert rights_of_anybody(places, gpus) == "rw"
+    assert flags_at(segment.address, gpus) == {a: 1, b: 3}
+    assert flags_at(segment.address, [a]) == {a: 1}
+
+
+def test_a_closed_device_has_no_access_any_more(gpus):
+    a, b = gpus
+    segment = vmm.Segment.create(a, "2MiB", access=gpus)
+    b.close()
+    assert flags_at(segment.address, gpus) == {a: 3}
+    segment.numpy()[:] = 1
