@@ -67,7 +67,7 @@ class Device:
     Two devices are equal if they have the same ordinal in the same driver library.
     """
 
-    __slots__ = ("__weakref__", "_core", "_default_stream", "_key", "_views")
+    __slots__ = ("__weakref__", "_core", "_default_stream", "_key", "_name", "_views")
 
     # One object per device, so that what it knows (its live views) is known once.
     _known: ClassVar[WeakValueDictionary[tuple[str, int], Device]] = WeakValueDictionary()
@@ -76,6 +76,7 @@ class Device:
     _key: tuple[str, int]
     _views: LiveViews
     _default_stream: Stream | None
+    _name: str | None  # kept, because messages show it and must not cost a driver call each
 
     def __init__(self) -> None:
         raise TypeError(f"{type(self).__name__} cannot be made by hand; use memlake.devices() or memlake.emulate()")
@@ -91,6 +92,7 @@ class Device:
             device._key = key
             device._views = LiveViews()
             device._default_stream = None
+            device._name = None
             # setdefault: another thread may have come first.
             device = Device._known.setdefault(key, device)
         return device  # type: ignore[return-value]  # an EmulatedDevice is registered before anyone asks for a Device
@@ -110,7 +112,10 @@ class Device:
     @property
     def name(self) -> str:
         """What the driver calls it, for instance ``"NVIDIA A100-SXM4-80GB"``."""
-        return self._open.name()
+        core = self._open
+        if self._name is None:
+            self._name = core.name()
+        return self._name
 
     @property
     def uuid(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import accumulate
 from typing import TYPE_CHECKING
 from weakref import ref
@@ -49,12 +49,13 @@ class Segment(Memory):
     or used; `take` and `give_back` change that. A segment that is dropped is unmapped, and its own chunks go back.
     """
 
-    __slots__ = ("_chunks", "_is_released", "_mappings", "_reservation", "_status", "_users")
+    __slots__ = ("_chunks", "_is_released", "_mappings", "_nbytes", "_reservation", "_status", "_users")
 
     _chunks: tuple[Chunk, ...]
     _mappings: tuple[_native.Mapping, ...]  # one for each chunk, side by side
     _reservation: _native.Reservation  # shared by the parts of a segment that was split
     _users: frozenset[Device]  # who was ever given access; what they may do now, the driver knows
+    _nbytes: int
     _status: str
     _is_released: bool
 
@@ -84,9 +85,11 @@ class Segment(Memory):
             chunks.extend(create(device, size) for size in chunk_sizes(device, nbytes, chunk_size))
             segment = cls._stitched(chunks, access)
         except BaseException:
-            # Not left to the garbage collector: the exception's traceback would keep the memory.
+            # Not left to the garbage collector: the exception's traceback would keep the memory. What cannot go back
+            # now is tried once more when it is dropped.
             for chunk in chunks:
-                chunk.close()
+                with suppress(DriverError):
+                    chunk.close()
             raise
         let_go(chunks, segment)
         for chunk in chunks:
@@ -117,6 +120,7 @@ class Segment(Memory):
         Memory.__init__(segment)
         segment._chunks = ()
         segment._mappings = ()
+        segment._nbytes = 0
         segment._status = _SUCCESS
         segment._is_released = False
         return segment
@@ -130,6 +134,7 @@ class Segment(Memory):
     ) -> Self:
         self._chunks = tuple(chunks)
         self._mappings = tuple(mappings)
+        self._nbytes = sum(chunk.nbytes for chunk in self._chunks)
         self._reservation = reservation
         self._users = users
         return self
@@ -150,7 +155,7 @@ class Segment(Memory):
     @property
     def nbytes(self) -> int:
         """Its size; 0 once it is released."""
-        return sum(chunk.nbytes for chunk in self._chunks)
+        return self._nbytes
 
     @property
     def device(self) -> Device:
@@ -236,6 +241,7 @@ class Segment(Memory):
 
     def _find(self, chunks: Iterable[Chunk | int]) -> list[Chunk]:
         self._require_open()
+        own = frozenset(self._chunks)
         found = []
         for chunk in chunks:
             if isinstance(chunk, int):
@@ -243,7 +249,7 @@ class Segment(Memory):
                     raise ConfigError(f"{self!r} has no chunk {chunk}; it has {len(self._chunks)}")
                 found.append(self._chunks[chunk])
             else:
-                if not any(chunk is candidate for candidate in self._chunks):
+                if not isinstance(chunk, Chunk) or chunk not in own:
                     raise ConfigError(f"{chunk!r} is not in {self!r}")
                 found.append(chunk)
         return found
@@ -352,6 +358,7 @@ class Segment(Memory):
         self._is_released = True
         self._chunks = ()
         self._mappings = ()
+        self._nbytes = 0
         del self._reservation
 
     def _require_open(self) -> None:
