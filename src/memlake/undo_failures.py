@@ -11,6 +11,8 @@ from memlake import _native
 
 __all__ = ["install"]
 
+_ILLEGAL_ADDRESS = 700
+
 
 def install() -> None:
     """Tells the core to whom such failures go."""
@@ -18,6 +20,8 @@ def install() -> None:
 
 
 def _warn(call: str, code: int, detail: str) -> None:
+    if code == _ILLEGAL_ADDRESS:
+        return  # the context is lost with all that was in it, and every call of it has said so
     warnings.warn(
         f"an object that was dropped without close() could not be given back: {call} answered {code}: {detail}",
         ResourceWarning,
