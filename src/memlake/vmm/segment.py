@@ -348,6 +348,8 @@ class Segment(Memory):
     def __repr__(self) -> str:
         if self._is_released:
             return "Segment(released)"
+        if not self._mappings:
+            return "Segment(being made)"  # another thread has claimed chunks for it and asks the driver now
         where = "+".join(str(device.ordinal) for device in self.devices)
         fused = ", fused" if self.is_fused else ""
         size, count = format_bytes(self.nbytes), len(self._chunks)
