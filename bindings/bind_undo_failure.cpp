@@ -1,5 +1,6 @@
 #include "base/undo_failure.hpp"
 
+#include "base/process.hpp"
 #include "bindings.hpp"
 
 namespace memlake::bindings {
@@ -12,7 +13,7 @@ PyObject* python_hook = nullptr;
 void call_python_hook(const Error& error) {
   const DriverAnswer* answer = error.answer();
   if (answer == nullptr) return;
-  const nb::gil_scoped_acquire acquired;
+  const GilHeld held;
   if (python_hook == nullptr) return;
   const nb::error_scope pending;
   const nb::object hook = nb::borrow(python_hook);
@@ -42,8 +43,10 @@ void bind_undo_failure(nb::module_& m) {
       },
       nb::arg("hook").none(),
       "hook(call: str, code: int, detail: str) is told when the undo call of a dropped owner fails. None removes it.");
-  // From exit on there is nobody to tell, and waiting for the GIL could last for ever.
-  nb::module_::import_("atexit").attr("register")(nb::cpp_function([] { set_hook(nb::none()); }));
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
+    begin_exit();
+    set_hook(nb::none());
+  }));
 }
 
 }  // namespace memlake::bindings

@@ -1,23 +1,17 @@
 #pragma once
 
-// What the bind_*.cpp files share: how Python holds a native object, and how the GIL is given up.
+// What the bind_*.cpp files share: how Python holds a native object, and the list of them.
 
 #include <nanobind/nanobind.h>
 
 #include <memory>
 #include <utility>
 
+#include "gil.hpp"
+
 namespace memlake::bindings {
 
 namespace nb = nanobind;
-
-/// Runs `work` without the GIL. Everything that may call the driver goes through here: a driver call can wait for
-/// device work, and that work may be a host function that needs the GIL.
-template <class Work>
-decltype(auto) without_gil(Work&& work) {
-  const nb::gil_scoped_release released;
-  return std::forward<Work>(work)();
-}
 
 /// What a Python object holds: a share of a native object. Dropping the last share may call the driver, too.
 template <class T>

@@ -8,7 +8,12 @@ NB_MODULE(_native, m) {
       "The native core. It knows no sizes like '8GiB', no defaults and no NumPy: it takes integers and native "
       "objects.\n"
       "A driver failure raises memlake.errors.DriverError or its subclass ContractViolation, a library that cannot be\n"
-      "loaded memlake.errors.ConfigError, use after close memlake.errors.ClosedError, closing twice InvalidFree.";
+      "loaded memlake.errors.ConfigError, use after close memlake.errors.ClosedError, closing twice InvalidFree.\n"
+      "Once the interpreter has begun to exit (atexit), a dropped owner makes no driver call: work may be in flight, "
+      "and\n"
+      "the system takes everything back anyway. An explicit close() still does what it says. A daemon thread that "
+      "comes\n"
+      "back from the core while the interpreter is finalizing sleeps.";
   m.attr("__version__") = MEMLAKE_VERSION;
   m.def("noop", [] {}, "Does nothing; its cost is the cost of a call from Python into the core.");
   translate_exceptions();

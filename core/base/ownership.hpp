@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/process.hpp"
 #include "base/undo_failure.hpp"
 
 namespace memlake {
@@ -42,10 +43,10 @@ class Ownership {
     }
   }
 
-  /// For destructors: runs `undo` if there is something to undo; a failure goes to the hook.
+  /// For destructors: runs `undo` if there is something to undo and the process goes on; a failure goes to the hook.
   template <class Undo>
   void end_quietly(Undo&& undo) noexcept {
-    if (!is_held_.exchange(false)) return;
+    if (!is_held_.exchange(false) || is_exiting()) return;
     try {
       std::forward<Undo>(undo)();
     } catch (const Error& error) {

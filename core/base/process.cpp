@@ -8,6 +8,7 @@ namespace memlake {
 namespace {
 
 std::atomic<unsigned> generation{1};
+std::atomic<bool> exit_has_begun{false};
 
 }  // namespace
 
@@ -18,5 +19,9 @@ unsigned process_generation() noexcept {
   static_cast<void>(registered);
   return generation.load(std::memory_order_relaxed);
 }
+
+void begin_exit() noexcept { exit_has_begun.store(true); }
+
+bool is_exiting() noexcept { return exit_has_begun.load(); }
 
 }  // namespace memlake

@@ -1,10 +1,16 @@
 #pragma once
 
-// Which process this is, counted in forks. A forked child has its parent's objects but not its driver.
+// What an owner must know about its process: whether it was forked (a child has its parent's objects but not its
+// driver), and whether it is ending.
 
 namespace memlake {
 
 /// Changes in every forked child. Cheap: an atomic read, no system call. The first call starts the counting.
 unsigned process_generation() noexcept;
+
+/// From now on a dropped owner undoes nothing: device work may still be in flight, the driver may be gone, and the
+/// system takes everything back anyway. An explicit close() still does what it says.
+void begin_exit() noexcept;
+bool is_exiting() noexcept;
 
 }  // namespace memlake

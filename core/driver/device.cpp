@@ -17,7 +17,7 @@ Device::Device(Library& library, int ordinal, bool is_host_backed)
       process_generation_(process_generation()) {}
 
 Device::~Device() {
-  if (context_.load() == nullptr || !can_undo()) return;
+  if (context_.load() == nullptr || !can_undo() || is_exiting()) return;
   const CUresult result = driver_.cuDevicePrimaryCtxRelease(ordinal_);
   if (result != CUDA_SUCCESS) report_undo_failure(driver_error(driver_, Call::cuDevicePrimaryCtxRelease, result));
 }

@@ -1,5 +1,6 @@
 #include "driver/library.hpp"
 
+#include <limits>
 #include <utility>
 
 #include "base/process.hpp"
@@ -58,6 +59,10 @@ std::shared_ptr<Device> Library::device(int ordinal) {
 }
 
 void Library::close_devices(OrdinalRange devices) {
+  if (devices.count < 1 || devices.first > std::numeric_limits<int>::max() - devices.count) {
+    throw driver_error("memlakeEmulatorCloseDevices", CUDA_ERROR_INVALID_DEVICE,
+                       {"no devices have these ordinals", false});
+  }
   // First the flag: another thread may drop an owner while the emulator removes what it owns.
   set_open(devices, false);
   try {
@@ -70,12 +75,9 @@ void Library::close_devices(OrdinalRange devices) {
 
 void Library::set_open(OrdinalRange devices, bool is_open) {
   const std::lock_guard lock(mutex_);
-  for (const auto& [ordinal, known] : devices_) {
-    // Unsigned, so that a range nobody has cannot overflow before the emulator refuses it.
-    if (static_cast<unsigned>(ordinal) - static_cast<unsigned>(devices.first) >= static_cast<unsigned>(devices.count)) {
-      continue;
-    }
-    if (const auto device = known.lock()) device->set_open(is_open);
+  const auto last = devices_.lower_bound(devices.first + devices.count);
+  for (auto it = devices_.lower_bound(devices.first); it != last; ++it) {
+    if (const auto device = it->second.lock()) device->set_open(is_open);
   }
 }
 

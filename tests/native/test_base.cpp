@@ -104,5 +104,21 @@ TEST(a_forked_child_is_another_process) {
   EXPECT_EQ(process_generation(), here);
 }
 
+TEST(a_dropped_owner_undoes_nothing_once_exit_has_begun) {
+  const pid_t child = fork();
+  if (child == 0) {
+    int undone = 0;
+    Ownership dropped;
+    Ownership closed;
+    begin_exit();
+    dropped.end_quietly([&] { ++undone; });
+    closed.end("it", [&] { undone += 10; });
+    _exit(undone);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 10);
+}
+
 }  // namespace
 }  // namespace memlake

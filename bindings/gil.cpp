@@ -1,0 +1,27 @@
+#include "gil.hpp"
+
+#include <cxxabi.h>
+#include <unistd.h>
+
+namespace memlake::bindings {
+namespace {
+
+/// Runs `take`, which does not come back on a thread that CPython wants to end.
+template <class Take>
+auto take_or_sleep(Take take) noexcept {
+  try {
+    return take();
+  } catch (const abi::__forced_unwind&) {
+    for (;;) pause();
+  }
+}
+
+}  // namespace
+
+GilReleased::~GilReleased() {
+  take_or_sleep([this] { PyEval_RestoreThread(state_); });
+}
+
+GilHeld::GilHeld() noexcept : state_(take_or_sleep([] { return PyGILState_Ensure(); })) {}
+
+}  // namespace memlake::bindings
