@@ -7,14 +7,15 @@
 #include <charconv>
 #include <utility>
 
+#include "kernel_limits.hpp"
 #include "refusal.hpp"
 
 namespace memlake::emulator {
 
 namespace {
 
-constexpr std::uint64_t kHostPage = 4096;
-constexpr std::uint64_t kLargestDevice = std::uint64_t{1} << 44;  // 16 TiB: what the address window can show
+constexpr std::uint64_t kLargestDevice = std::uint64_t{1} << 44;       // 16 TiB: what the address window can show
+constexpr std::uint64_t kLargestGranularity = std::uint64_t{1} << 30;  // every address is aligned for every device
 constexpr int kMostDevices = 64;
 
 constexpr std::array<std::pair<std::string_view, Switch>, 6> kSwitches{{
@@ -121,13 +122,16 @@ std::vector<std::vector<bool>> parse_peers(std::string_view value, int devices) 
 }
 
 void check(const DeviceConfig& device) {
-  const auto is_granularity = [](std::uint64_t bytes) { return std::has_single_bit(bytes) && bytes >= kHostPage; };
+  const auto is_granularity = [](std::uint64_t bytes) { return std::has_single_bit(bytes) && bytes >= host_page(); };
   if (!is_granularity(device.granularity))
     invalid("emulator configuration: granularity=", device.granularity, " is not a power of two of at least ",
-            kHostPage);
+            host_page());
   if (!is_granularity(device.recommended) || device.recommended < device.granularity)
     invalid("emulator configuration: recommended=", device.recommended,
             " is not a power of two of at least the granularity ", device.granularity);
+  if (device.recommended > kLargestGranularity)
+    invalid("emulator configuration: a granularity of ", device.recommended, " bytes is more than ",
+            kLargestGranularity, " (1 GiB)");
   if (device.memory < device.granularity || device.memory > kLargestDevice)
     invalid("emulator configuration: memory=", device.memory, " is not between the granularity ", device.granularity,
             " and ", kLargestDevice, " bytes (16 TiB)");

@@ -13,6 +13,7 @@
 
 #include "kernel_limits.hpp"
 #include "refusal.hpp"
+#include "rights.hpp"
 
 namespace memlake::emulator {
 
@@ -39,9 +40,20 @@ std::uint64_t file_size(int fd) {
   return fstat(fd, &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
 }
 
+/// Whoever has the descriptor can write the header, so it is believed only where it makes sense.
+bool is_consistent(const ShareableHeader& header) {
+  const cuda::CUmemAllocationProp& prop = header.prop;
+  const bool is_on_device = prop.location.type == cuda::CU_MEM_LOCATION_TYPE_DEVICE;
+  const bool is_on_host = prop.location.type == cuda::CU_MEM_LOCATION_TYPE_HOST_NUMA && header.device == kHost;
+  return prop.type == cuda::CU_MEM_ALLOCATION_TYPE_PINNED && prop.win32HandleMetaData == nullptr &&
+         prop.requestedHandleTypes == cuda::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
+         ((is_on_device && prop.location.id == header.device && header.device != kHost) || is_on_host);
+}
+
 }  // namespace
 
 int make_shareable_file(int device, std::uint64_t size, const cuda::CUmemAllocationProp& prop, Identity& identity) {
+  check_file_length(size + kHeaderRoom);
   const int fd = guarded_descriptor(memfd_create("memlake-chunk", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ShareableHeader header{};
   header.magic = kMagic;
@@ -66,11 +78,12 @@ int make_shareable_file(int device, std::uint64_t size, const cuda::CUmemAllocat
 
 std::optional<ShareableHeader> read_shareable_header(int fd) {
   const std::uint64_t length = file_size(fd);
-  if (length <= kHeaderRoom || (fcntl(fd, F_GET_SEALS) & kSeals) != kSeals) return std::nullopt;
+  const int seals = fcntl(fd, F_GET_SEALS);  // -1 for what is no memfd
+  if (length <= kHeaderRoom || seals < 0 || (seals & kSeals) != kSeals) return std::nullopt;
   ShareableHeader header{};
   if (pread(fd, &header, sizeof header, static_cast<off_t>(length - kHeaderRoom)) != sizeof header) return std::nullopt;
   if (header.magic != kMagic || header.version != kVersion || header.size != length - kHeaderRoom) return std::nullopt;
-  return header;
+  return is_consistent(header) ? std::optional(header) : std::nullopt;
 }
 
 int open_shared(int fd) {

@@ -20,7 +20,9 @@ constexpr std::uint64_t kHeapLength = std::uint64_t{1} << 50;
 constexpr unsigned char kPoison = 0xA5;
 }  // namespace
 
-HeapFile::HeapFile() : fd_(guarded_descriptor(memfd_create("memlake-heap", MFD_CLOEXEC))), offsets_(0, kHeapLength) {
+HeapFile::HeapFile() : offsets_(0, kHeapLength) {
+  check_file_length(kHeapLength);
+  fd_ = guarded_descriptor(memfd_create("memlake-heap", MFD_CLOEXEC));
   if (ftruncate(fd_, static_cast<off_t>(kHeapLength)) != 0) {
     const int error = errno;
     close(fd_);

@@ -23,7 +23,7 @@ class HeapFile {
   void give_back(std::uint64_t offset, std::uint64_t size);  ///< the pages return to the system at once
 
  private:
-  int fd_;
+  int fd_ = -1;
   AddressSpace offsets_;
 };
 
