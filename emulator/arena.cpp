@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include "kernel_limits.hpp"
 #include "refusal.hpp"
@@ -39,15 +40,48 @@ AddressSpace claim_window() {
 
 Arena::Arena() : addresses_(claim_window()) {}
 
-void Arena::check_room_to_show(std::uint64_t address, std::uint64_t size) const {
-  const auto next = runs_.lower_bound(address);
-  const bool touches_next = next != runs_.end() && next->first == address + size;
-  const bool touches_previous = next != runs_.begin() && std::prev(next)->second == address;
-  const std::size_t needed = 1 + (touches_next || touches_previous ? 0 : 1);
+View::View(View&& other) noexcept
+    : arena_(std::exchange(other.arena_, nullptr)), address_(other.address_), size_(other.size_) {}
+
+View& View::operator=(View&& other) noexcept {
+  std::swap(arena_, other.arena_);
+  std::swap(address_, other.address_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+View::~View() {
+  if (arena_ == nullptr) return;
+  munmap(pointer(address_), size_);
+  --arena_->views_;
+}
+
+View Arena::view(std::uint64_t size, int fd) {
+  check_room(1);
+  void* at = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (at == MAP_FAILED) refuse(CUDA_ERROR_OUT_OF_MEMORY, "the system cannot map host memory: ", std::strerror(errno));
+  madvise(at, size, MADV_DONTFORK);
+  ++views_;
+  return View(*this, reinterpret_cast<std::uint64_t>(at), size);
+}
+
+void Arena::check_room(std::size_t needed) const {
   if (kernel_mappings() + needed <= most_mappings()) return;
   refuse(CUDA_ERROR_OUT_OF_MEMORY, "this process uses ", kernel_mappings(),
          " memory mappings for device memory, near the ",
          "kernel's limit (vm.max_map_count); use larger chunks, backing=none, or raise the limit with sysctl");
+}
+
+void Arena::check_room_to_show(std::uint64_t address, std::uint64_t size) const {
+  const auto next = runs_.lower_bound(address);
+  const bool touches_next = next != runs_.end() && next->first == address + size;
+  const bool touches_previous = next != runs_.begin() && std::prev(next)->second == address;
+  check_room(touches_next || touches_previous ? 1 : 2);
+}
+
+void Arena::cut() {
+  check_room(1);
+  ++shown_;
 }
 
 void Arena::show(std::uint64_t address, std::uint64_t size, int fd, std::uint64_t offset) {
@@ -77,7 +111,7 @@ void Arena::protect(std::uint64_t address, std::uint64_t size, unsigned access) 
     refuse(CUDA_ERROR_OUT_OF_MEMORY, "the system cannot change the access to device memory: ", std::strerror(errno));
 }
 
-void Arena::hide(std::uint64_t address, std::uint64_t size, std::size_t shown_ranges) {
+void Arena::hide(std::uint64_t address, std::uint64_t size, std::size_t pieces) {
   if (mmap(pointer(address), size, PROT_NONE, kInaccessible | MAP_FIXED, -1, 0) == MAP_FAILED) {
     // At the kernel's limit of mappings a replacing mmap fails, but munmap works, and then there is room again. The
     // hole is open for an instant: another thread's mmap could take it, so the window is only claimed back where it is
@@ -85,7 +119,7 @@ void Arena::hide(std::uint64_t address, std::uint64_t size, std::size_t shown_ra
     munmap(pointer(address), size);
     mmap(pointer(address), size, PROT_NONE, kInaccessible | MAP_FIXED_NOREPLACE, -1, 0);
   }
-  shown_ -= shown_ranges;
+  shown_ -= pieces;
   const std::uint64_t end = address + size;
   auto run = std::prev(runs_.upper_bound(address));
   while (run != runs_.end() && run->first < end) {

@@ -4,14 +4,36 @@
 //
 // The window is a single inaccessible mapping, so a device address never collides with a host address. On host-backed
 // devices a mapped chunk is really mapped there. Linux enforces none of the driver's rules here: the callers have
-// checked them (virtual_memory.cpp).
+// checked them (mapping.cpp, plain_memory.cpp).
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 
 #include "address_space.hpp"
 
 namespace memlake::emulator {
+
+class Arena;
+
+/// The emulator's own sight of some bytes, wherever the program sees them and whatever it may do there. Move-only.
+class View {
+ public:
+  View() = default;
+  ~View();
+  View(View&& other) noexcept;
+  View& operator=(View&& other) noexcept;
+
+  [[nodiscard]] std::uint64_t address() const { return address_; }
+
+ private:
+  friend class Arena;
+  View(Arena& arena, std::uint64_t address, std::uint64_t size) : arena_(&arena), address_(address), size_(size) {}
+
+  Arena* arena_ = nullptr;
+  std::uint64_t address_ = 0;
+  std::uint64_t size_ = 0;
+};
 
 class Arena {
  public:
@@ -29,15 +51,25 @@ class Arena {
   /// Sets what the CPU may do there: CUmemAccess_flags 0, 1 or 3.
   static void protect(std::uint64_t address, std::uint64_t size, unsigned access);
 
-  /// Back to inaccessible addresses, however many shown ranges lie there.
-  void hide(std::uint64_t address, std::uint64_t size, std::size_t shown_ranges);
+  /// Notes that a shown piece becomes two with different access. Refuses as check_room_to_show().
+  void cut();
+
+  /// Back to inaccessible addresses, however many shown pieces lie there.
+  void hide(std::uint64_t address, std::uint64_t size, std::size_t pieces);
+
+  /// Makes the first `size` bytes of a file visible outside the window. Throws Refusal.
+  View view(std::uint64_t size, int fd);
 
  private:
-  /// How many of the kernel's mappings we cause at most: one per shown range, one per gap between runs of them.
-  [[nodiscard]] std::size_t kernel_mappings() const { return shown_ + runs_.size() + 1; }
+  friend class View;
+
+  /// How many of the kernel's mappings we cause at most: one per shown piece, one per gap between runs of them, views.
+  [[nodiscard]] std::size_t kernel_mappings() const { return shown_ + runs_.size() + 1 + views_; }
+  void check_room(std::size_t needed) const;
 
   AddressSpace addresses_;
   std::size_t shown_ = 0;
+  std::size_t views_ = 0;
   std::map<std::uint64_t, std::uint64_t> runs_;  // start -> end of each unbroken run of shown ranges
 };
 

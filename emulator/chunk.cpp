@@ -77,8 +77,8 @@ std::uint64_t Chunks::create(std::uint64_t size, const CUmemAllocationProp& prop
   }
   check_handle_types(prop, is_host);
   check_flags(prop);
-  auto chunk = std::make_unique<Chunk>(
-      Chunk{.id = next_id_, .size = size, .device = device, .prop = prop, .storage = {}, .made_by = origin});
+  auto chunk = std::make_unique<Chunk>(Chunk{
+      .id = next_id_, .size = size, .device = device, .prop = prop, .storage = {}, .view = {}, .made_by = origin});
   chunk->prop.allocFlags.compressionType = 0;  // a request only; these devices have no compressible memory
   if (size % chunk->granularity() != 0)
     invalid("size ", size, " is not a multiple of the granularity ", chunk->granularity());
@@ -93,10 +93,11 @@ std::uint64_t Chunks::create(std::uint64_t size, const CUmemAllocationProp& prop
   if ((prop.requestedHandleTypes & kPosix) != 0) {
     chunk->storage = Storage(make_shareable_file(chunk->device_or_host(), size, chunk->prop, chunk->identity));
   } else if (device != nullptr && has_bytes) {
-    chunk->storage = Storage(device->heap, size, device->config.granularity);
+    chunk->storage = Storage(device->heap_file(), size, device->config.granularity);
   } else if (has_bytes) {
     chunk->storage = Storage(make_shareable_file(kHost, size, chunk->prop, chunk->identity));
   }
+  if (device == nullptr) chunk->view = arena_.view(size, chunk->storage.fd());
   if (device != nullptr && device->config.poison && has_bytes) chunk->storage.poison(size);
   charge(*chunk);
   ++next_id_;
@@ -201,16 +202,21 @@ std::uint64_t Chunks::import_file(int fd, CUmemAllocationHandleType type, const 
   if (header->device != kHost && device == nullptr)
     invalid("the memory was exported from device ", header->device, ", which this process does not have");
   if (device != nullptr) check_usable(*device);
-  if (device != nullptr && header->size % device->config.granularity != 0)
-    invalid("the memory's size ", header->size, " is not a multiple of the granularity of device ", device->ordinal);
+  const std::uint64_t total = device != nullptr ? device->config.memory : host_memory();
   auto chunk = std::make_unique<Chunk>(Chunk{.id = next_id_,
                                              .size = header->size,
                                              .device = device,
                                              .prop = header->prop,
-                                             .storage = Storage(open_shared(fd)),
+                                             .storage = {},
+                                             .view = {},
                                              .made_by = origin,
                                              .identity = header->identity,
                                              .is_imported = true});
+  if (chunk->size % chunk->granularity() != 0 || chunk->size > total)
+    invalid("the memory's size ", chunk->size, " is not possible here: the granularity is ", chunk->granularity(),
+            ", all memory ", total, " bytes");
+  chunk->storage = Storage(open_shared(fd));
+  if (device == nullptr) chunk->view = arena_.view(chunk->size, chunk->storage.fd());
   ++next_id_;
   charge(*chunk);  // the GPU is one: what the exporter took is missing here, too
   Chunk& made = *chunks_.emplace(chunk->id, std::move(chunk)).first->second;

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "arena.hpp"
 #include "context.hpp"
 #include "device.hpp"
 #include "origin.hpp"
@@ -26,6 +27,7 @@ struct Chunk {
   Device* device;  ///< null: host memory
   CUmemAllocationProp prop;
   Storage storage;
+  View view;  ///< of host memory, which devices can reach while the program's own code cannot (A7.10)
   Origin made_by;
   Identity identity{};  ///< of an exportable chunk
   bool is_imported = false;
@@ -53,7 +55,7 @@ struct Handle {
 
 class Chunks {
  public:
-  Chunks(Devices& devices, Contexts& contexts) : devices_(devices), contexts_(contexts) {}
+  Chunks(Devices& devices, Contexts& contexts, Arena& arena) : devices_(devices), contexts_(contexts), arena_(arena) {}
 
   /// Validates everything, then creates and charges. Throws Refusal or Violation.
   std::uint64_t create(std::uint64_t size, const CUmemAllocationProp& prop, std::uint64_t flags, const Origin& origin);
@@ -92,6 +94,7 @@ class Chunks {
 
   Devices& devices_;
   Contexts& contexts_;
+  Arena& arena_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Chunk>> chunks_;  // by id
   std::unordered_map<std::uint64_t, Handle> handles_;                 // by value; references to values stay valid
   std::unordered_set<std::uint64_t> of_closed_devices_;               // handles that may be released late without blame

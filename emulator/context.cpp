@@ -1,5 +1,7 @@
 #include "context.hpp"
 
+#include "of_this_thread.hpp"
+
 namespace memlake::emulator {
 
 namespace {
@@ -29,19 +31,26 @@ Context* Contexts::find(std::uint64_t handle) {
   return found == all_.end() ? nullptr : &found->second;
 }
 
-Context* Contexts::find(CUcontext handle) { return find(reinterpret_cast<std::uint64_t>(handle)); }
+Context* Contexts::find(CUcontext handle) {
+  Context* context = find(reinterpret_cast<std::uint64_t>(handle));
+  return context == nullptr || context->is_ending ? nullptr : context;
+}
+
+void Contexts::check_alive(std::uint64_t handle) {
+  const Context* context = find(handle);
+  if (context == nullptr || context->is_ending)
+    refuse(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context ", Hex{handle}, " was destroyed");
+  if (context->sticky != CUDA_SUCCESS)
+    refuse(context->sticky, "earlier work on device ", context->device->ordinal,
+           " failed; its context answers this error until it is destroyed");
+}
 
 Context& Contexts::current() {
   const auto& contexts = stack();
   if (contexts.empty() || contexts.back() == 0)
     refuse(CUDA_ERROR_INVALID_CONTEXT, "no context is current to this thread; call cuCtxSetCurrent first");
-  Context* context = find(contexts.back());
-  if (context == nullptr)
-    refuse(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context that is current to this thread was destroyed");
-  if (context->sticky != CUDA_SUCCESS)
-    refuse(context->sticky, "earlier work on device ", context->device->ordinal,
-           " failed; its context answers this error until it is destroyed");
-  return *context;
+  check_alive(contexts.back());
+  return *find(contexts.back());
 }
 
 Context* Contexts::current_or_null() {
@@ -49,9 +58,6 @@ Context* Contexts::current_or_null() {
   return contexts.empty() ? nullptr : find(contexts.back());
 }
 
-std::vector<std::uint64_t>& Contexts::stack() {
-  static thread_local std::vector<std::uint64_t> contexts;
-  return contexts;
-}
+std::vector<std::uint64_t>& Contexts::stack() { return of_this_thread<std::vector<std::uint64_t>>(); }
 
 }  // namespace memlake::emulator

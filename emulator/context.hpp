@@ -19,6 +19,7 @@ struct Context {
   bool is_primary;
   unsigned flags = 0;
   CUresult sticky = CUDA_SUCCESS;  ///< set by failing work; every later call on the context answers it
+  bool is_ending = false;          ///< the program has it no more; its work is being finished
   std::set<std::uint64_t> peers;   ///< contexts whose plain allocations this one may reach (cuCtxEnablePeerAccess)
 };
 
@@ -29,12 +30,16 @@ class Contexts {
   /// Forgets a context; what lives in it is gone already.
   void erase(Context& context);
 
-  /// Null if there is no such context (any more).
+  /// One that the program may use; null if there is none (any more).
   Context* find(CUcontext handle);
+
+  /// The same for the driver's own use: also one that is ending.
   Context* find(std::uint64_t handle);
 
-  /// The context that is current to the calling thread. Throws Refusal: 201 without one, 709 if it was destroyed, and
-  /// its sticky error if it has one.
+  /// Throws what every call on a context must answer: 709 if it was destroyed, its sticky error if it has one.
+  void check_alive(std::uint64_t handle);
+
+  /// The context that is current to the calling thread. Throws 201 without one, and as check_alive().
   Context& current();
 
   /// The same, null instead of any refusal.

@@ -27,6 +27,11 @@ constexpr std::array<int, kLastAttribute + 1> kAttributes = [] {
 
 bool Device::can_access(int peer) const { return std::ranges::find(peers, peer) != peers.end(); }
 
+const std::shared_ptr<HeapFile>& Device::heap_file() {
+  if (heap == nullptr) heap = std::make_shared<HeapFile>();
+  return heap;
+}
+
 cuda::CUuuid Device::uuid() const {
   // The same ordinal has the same UUID in every process, as one GPU has.
   cuda::CUuuid uuid{};
@@ -50,7 +55,6 @@ int Devices::add(const GroupConfig& group) {
     for (int j = 0; j < group.devices; ++j)
       if (i != j && group.peers[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)])
         device->peers.push_back(first + j);
-    if (device->is_host_backed()) device->heap = std::make_shared<HeapFile>();
     made.push_back(std::move(device));
   }
   std::ranges::move(made, std::back_inserter(all_));
@@ -60,7 +64,8 @@ int Devices::add(const GroupConfig& group) {
 
 void Devices::close(Device& device) {
   device.is_open = false;
-  device.heap.reset();
+  device.primary_retains = 0;
+  device.heap.reset();  // the file lives on while memory lies in it
   update_alignment();
 }
 

@@ -19,7 +19,7 @@ struct Device {
   std::vector<int> peers;               ///< ordinals of the devices whose memory it can reach
   bool is_open = true;                  ///< a closed device keeps its ordinal for good
   std::uint64_t used = 0;               ///< bytes charged: chunks at their creation, plain allocations, imports
-  std::shared_ptr<HeapFile> heap = {};  ///< null with backing=none
+  std::shared_ptr<HeapFile> heap = {};  ///< see heap_file()
 
   // The primary context.
   std::uint64_t primary_context = 0;  ///< handle of the live one; 0 if not active
@@ -31,6 +31,11 @@ struct Device {
   [[nodiscard]] bool is_strict() const { return config.profile == Profile::strict; }
   [[nodiscard]] bool is_host_backed() const { return config.backing == Backing::host; }
   [[nodiscard]] bool can_access(int peer) const;
+
+  /// Where its ordinary memory lies (backing=host). Made with the first memory, so that a process that is forked before
+  /// cuInit and then uses the device shares nothing with its parent. Throws Refusal.
+  const std::shared_ptr<HeapFile>& heap_file();
+
   [[nodiscard]] cuda::CUuuid uuid() const;
   [[nodiscard]] std::optional<int> attribute(int id) const;  ///< empty: no such attribute
 };
@@ -40,7 +45,7 @@ class Devices {
   /// Makes the devices of a group; returns the ordinal of the first. All or nothing.
   int add(const GroupConfig& group);
 
-  /// post: the device is closed. Its objects are gone already (driver.cpp).
+  /// post: nobody finds the device any more. Its objects go after that (driver.cpp).
   void close(Device& device);
 
   /// Throws Refusal 101 for an ordinal that does not exist or is closed.

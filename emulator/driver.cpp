@@ -1,10 +1,13 @@
 #include "driver.hpp"
 
+#include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <vector>
 
 namespace memlake::emulator {
 
@@ -30,16 +33,20 @@ void write_ledger_at_exit() {
 }  // namespace
 
 Driver& Driver::instance() {
-  static auto* driver = new Driver;
+  static auto* driver = [] {
+    auto* made = new Driver;
+    // Nobody is inside while the process forks: a child of a process that had not called cuInit may go on with it.
+    pthread_atfork([] { instance().mutex.lock(); }, [] { instance().mutex.unlock(); },
+                   [] { instance().mutex.unlock(); });
+    return made;
+  }();
   return *driver;
 }
 
 void Driver::add_devices_of_environment() {
   if (has_read_environment_) return;
   if (const char* config = std::getenv("MEMLAKE_EMULATOR"); config != nullptr && *config != '\0') {
-    const GroupConfig group = parse_config(config);  // a bad one throws here, each time it is tried
-    has_read_environment_ = true;
-    add_devices(group);
+    add_group(parse_config(config));  // a bad one throws here, each time it is tried
   }
   has_read_environment_ = true;
 }
@@ -57,14 +64,18 @@ void Driver::initialize() {
 
 int Driver::add_devices(const GroupConfig& group) {
   add_devices_of_environment();
+  return add_group(group);
+}
+
+int Driver::add_group(const GroupConfig& group) {
   if (group.driver_version && *group.driver_version != version_) {
     for (const auto& device : devices.all())
       if (device->is_open)
         invalid("emulator configuration: driver=", *group.driver_version,
                 ", but this process's one emulated driver is ", version_, " and has open devices");
-    version_ = *group.driver_version;
   }
   const int first = devices.add(group);
+  version_ = group.driver_version.value_or(version_);
   static bool is_registered = false;
   g_reports_at_exit = g_reports_at_exit || group.report_at_exit;
   if (!group.ledger_file.empty()) ledger_file() = group.ledger_file;
@@ -77,32 +88,40 @@ int Driver::add_devices(const GroupConfig& group) {
 }
 
 void Driver::destroy_context(Lock& lock, Context& context) {
+  // First the program has it no more, then its work ends: meanwhile other threads call in.
+  context.is_ending = true;
+  if (context.is_primary) context.device->primary_context = 0;
   streams.drop_context(lock, context);
+  // Work of other contexts that runs on its memory now must end first; what is only queued fails when its turn comes.
+  const auto is_its = [&](const auto& allocation) { return allocation.context == context.handle; };
+  changed.wait(lock, [&] { return !is_running_on(plain.all(), is_its) && !is_running_on(plain.all_host(), is_its); });
   plain.drop_context(context);
-  Device& device = *context.device;
-  if (context.is_primary) {
-    device.primary_context = 0;
-    device.primary_retains = 0;
-  }
   contexts.erase(context);
+  changed.notify_all();
+}
+
+template <class Ranges, class Selects>
+bool Driver::is_running_on(const Ranges& ranges, Selects selects) const {
+  return std::ranges::any_of(ranges, [&](const auto& entry) {
+    const auto& range = entry.second;
+    return selects(range) && in_flight.user_of(range.address, range.size, true) != nullptr;
+  });
 }
 
 void Driver::close_device(Lock& lock, Device& device) {
-  std::vector<std::uint64_t> of_device;
+  devices.close(device);
+  std::vector<std::uint64_t> ending;
   for (const auto& [handle, context] : contexts.all())
-    if (context.device == &device) of_device.push_back(handle);
-  for (const std::uint64_t handle : of_device)
-    if (Context* context = contexts.find(handle)) destroy_context(lock, *context);
-  // Work of other devices that runs on this memory now must end first; what is only queued fails when its turn comes.
-  const auto is_used_now = [&] {
-    for (const auto& [address, mapping] : mappings.all())
-      if (mapping.chunk().device == &device && in_flight.user_of(address, mapping.size, true) != nullptr) return true;
-    return false;
-  };
-  changed.wait(lock, [&] { return !is_used_now(); });
+    if (context.device == &device && !context.is_ending) ending.push_back(handle);
+  for (const std::uint64_t handle : ending) contexts.find(handle)->is_ending = true;
+  for (const std::uint64_t handle : ending) destroy_context(lock, *contexts.find(handle));
+  changed.wait(lock, [&] {  // for contexts that another thread is ending, and for work as above
+    return device.live_contexts == 0 &&
+           !is_running_on(mappings.all(), [&](const Mapping& mapping) { return mapping.chunk().device == &device; });
+  });
   mappings.drop_device(device);
   chunks.drop_device(device);
-  devices.close(device);
+  device.used = 0;
 }
 
 }  // namespace memlake::emulator

@@ -33,7 +33,7 @@ class Driver {
   Devices devices;
   Contexts contexts;
   Arena arena;
-  Chunks chunks{devices, contexts};
+  Chunks chunks{devices, contexts, arena};
   InFlight in_flight;
   Mappings mappings{devices, chunks, arena, in_flight};
   PlainMemory plain{arena};
@@ -62,6 +62,11 @@ class Driver {
 
  private:
   void add_devices_of_environment();
+  int add_group(const GroupConfig& group);
+
+  /// Does work run now on one of the selected ranges?
+  template <class Ranges, class Selects>
+  [[nodiscard]] bool is_running_on(const Ranges& ranges, Selects selects) const;
 
   int version_ = 13000;
   bool has_read_environment_ = false;

@@ -4,11 +4,11 @@
 #include <bit>
 #include <iterator>
 
+#include "kernel_limits.hpp"
+
 namespace memlake::emulator {
 
 namespace {
-
-constexpr std::uint64_t kHostPage = 4096;
 
 /// The element of a map of ranges that contains `address`; end() if none does.
 template <class Ranges>
@@ -29,15 +29,10 @@ void check_aligned(const char* what, std::uint64_t value, std::uint64_t granular
   if (value % granularity != 0) invalid(what, " ", value, " is not a multiple of the granularity ", granularity);
 }
 
-/// Cuts the parts of a mapping so that one of them starts at `at`.
-void cut_parts(Mapping& mapping, std::uint64_t at) {
-  for (auto part = mapping.parts.begin(); part != mapping.parts.end(); ++part) {
-    if (at <= part->address || at >= part->address + part->size) continue;
-    Mapping::Part tail{at, part->address + part->size - at, part->rights};
-    part->size = at - part->address;
-    mapping.parts.insert(std::next(part), std::move(tail));
-    return;
-  }
+/// The part of a mapping that `at` would cut in two; end() if it is at a seam or outside.
+auto part_cut_by(Mapping& mapping, std::uint64_t at) {
+  return std::ranges::find_if(
+      mapping.parts, [&](const Mapping::Part& part) { return at > part.address && at - part.address < part.size; });
 }
 
 }  // namespace
@@ -51,11 +46,11 @@ std::uint64_t Mappings::reserve(std::uint64_t size, std::uint64_t alignment, std
   if (flags != 0) invalid("flags must be 0");
   // The next three are OUT_OF_MEMORY on NVIDIA's driver, not INVALID_VALUE (A3.1b-d).
   if (size == 0) refuse(CUDA_ERROR_OUT_OF_MEMORY, "size is 0");
-  if (size % kHostPage != 0)
-    refuse(CUDA_ERROR_OUT_OF_MEMORY, "size ", size, " is not a multiple of the host page size ", kHostPage);
+  if (size % host_page() != 0)
+    refuse(CUDA_ERROR_OUT_OF_MEMORY, "size ", size, " is not a multiple of the host page size ", host_page());
   if (alignment != 0 && !std::has_single_bit(alignment))
     refuse(CUDA_ERROR_OUT_OF_MEMORY, "alignment ", alignment, " is not a power of two");
-  if (hint % kHostPage != 0) {
+  if (hint % host_page() != 0) {
     if (devices_.is_strict()) invalid("the address hint ", Hex{hint}, " is not a multiple of the host page size");
     hint = 0;  // as observed: a hint that cannot be used
   }
@@ -81,7 +76,8 @@ void Mappings::free(std::uint64_t address, std::uint64_t size) {
   auto last = first;
   while (last != mappings_.end() && last->first < address + size) ++last;
   if (first != last) {
-    if (!first->second.chunk().relaxes(Switch::address_free_while_mapped))
+    if (!std::all_of(first, last,
+                     [](const auto& entry) { return entry.second.chunk().relaxes(Switch::address_free_while_mapped); }))
       invalid("the reservation at ", Hex{address}, " still has ", std::distance(first, last), " mappings; unmap first");
     for (auto mapping = first; mapping != last; ++mapping)
       check_idle(mapping->first, mapping->second.size, mapping->second.chunk(), "freeing");
@@ -190,10 +186,12 @@ void Mappings::remove(Cover range) {
     }
     const std::uint64_t start = mapping->first;
     std::uint64_t end = start;
-    std::size_t count = 0;
-    for (; mapping != range.last && mapping->first == end && mapping->second.chunk().has_bytes(); ++mapping, ++count)
+    std::size_t pieces = 0;
+    for (; mapping != range.last && mapping->first == end && mapping->second.chunk().has_bytes(); ++mapping) {
       end = mapping->second.end();
-    arena_.hide(start, end - start, count);
+      pieces += mapping->second.parts.size();
+    }
+    arena_.hide(start, end - start, pieces);
   }
   for (auto mapping = range.first; mapping != range.last;) {
     Handle& handle = *mapping->second.handle;
@@ -238,40 +236,73 @@ void Mappings::set_access(std::uint64_t address, std::uint64_t size, std::span<c
   check_range(address, size);
   const Cover range = cover(address, size);
   const std::uint64_t end = address + size;
-  const Mapping& first = range.first->second;
-  const Mapping& last = std::prev(range.last)->second;
-  if (first.address != address || last.end() != end) {
-    const Mapping& cut = first.address != address ? first : last;
-    if (!cut.chunk().relaxes(Switch::set_access_subrange))
-      invalid("the range ", Hex{address}, " to ", Hex{end}, " covers only a part of the mapping at ", Hex{cut.address},
-              "; access is set for whole mappings");
-    check_aligned("address", address, cut.chunk().granularity());
-    check_aligned("size", size, cut.chunk().granularity());
+  for (const Mapping* edge : {&range.first->second, &std::prev(range.last)->second}) {
+    if (edge->address >= address && edge->end() <= end) continue;
+    if (!edge->chunk().relaxes(Switch::set_access_subrange))
+      invalid("the range ", Hex{address}, " to ", Hex{end}, " covers only a part of the mapping at ",
+              Hex{edge->address}, "; access is set for whole mappings");
+    check_aligned("address", address, edge->chunk().granularity());
+    check_aligned("size", size, edge->chunk().granularity());
   }
-  std::vector<int> devices;
-  for (const CUmemAccessDesc& descriptor : descriptors) devices.push_back(check_descriptor(descriptor, range));
-  const auto part_is_inside = [&](const Mapping::Part& part) {
-    return part.address < end && address < part.address + part.size;
-  };
+  std::vector<Rights::Entry> grants;
+  for (const CUmemAccessDesc& descriptor : descriptors)
+    grants.push_back({check_descriptor(descriptor, range), static_cast<unsigned>(descriptor.flags)});
   for (auto mapping = range.first; !in_flight_.is_empty() && mapping != range.last; ++mapping)
-    for (const auto& part : mapping->second.parts)
-      for (std::size_t i = 0; i < devices.size(); ++i)
-        if (part_is_inside(part) && (part.rights.of(devices[i]) & ~static_cast<unsigned>(descriptors[i].flags)) != 0)
-          check_idle(std::max(part.address, address), std::min(part.size, size), mapping->second.chunk(),
-                     "lowering the access to");
+    for (const auto& part : mapping->second.parts) {
+      const std::uint64_t start = std::max(part.address, address);
+      const std::uint64_t stop = std::min(part.address + part.size, end);
+      const bool is_lowered = std::ranges::any_of(
+          grants, [&](const auto& grant) { return (part.rights.of(grant.device) & ~grant.flags) != 0; });
+      if (start < stop && is_lowered)
+        check_idle(start, stop - start, mapping->second.chunk(), "lowering the access to");
+    }
+  apply_access(range, address, end, grants);
+}
 
-  for (auto mapping = range.first; mapping != range.last; ++mapping) {
-    cut_parts(mapping->second, address);
-    cut_parts(mapping->second, end);
-    for (auto& part : mapping->second.parts) {
-      if (!part_is_inside(part)) continue;
-      const unsigned before = part.rights.of_anybody();
-      for (std::size_t i = 0; i < devices.size(); ++i)
-        part.rights.set(devices[i], static_cast<unsigned>(descriptors[i].flags));
-      if (mapping->second.chunk().has_bytes() && part.rights.of_anybody() != before)
-        Arena::protect(part.address, part.size, part.rights.of_anybody());
+void Mappings::cut(Mapping& mapping, std::uint64_t at) {
+  const auto part = part_cut_by(mapping, at);
+  if (part == mapping.parts.end()) return;
+  if (mapping.chunk().has_bytes()) arena_.cut();
+  Mapping::Part tail{at, part->address + part->size - at, part->rights};
+  part->size = at - part->address;
+  mapping.parts.insert(std::next(part), std::move(tail));
+}
+
+void Mappings::apply_access(const Cover& range, std::uint64_t address, std::uint64_t end,
+                            std::span<const Rights::Entry> grants) {
+  struct Change {
+    const Mapping& mapping;
+    Mapping::Part& part;
+    Rights rights;
+  };
+  std::vector<Change> changes;
+  for (auto at = range.first; at != range.last; ++at) {
+    Mapping& mapping = at->second;
+    for (const std::uint64_t edge : {address, end}) cut(mapping, edge);
+    for (auto& part : mapping.parts) {
+      if (part.address >= end || part.address + part.size <= address) continue;
+      Rights rights = part.rights;
+      for (const auto& [device, flags] : grants) rights.set(device, flags);
+      changes.push_back({mapping, part, std::move(rights)});
     }
   }
+  // The kernel's part comes first, because it can fail; then what was done is put back.
+  const auto protect = [](const Change& change, const Rights& before, const Rights& after) {
+    if (change.mapping.chunk().has_bytes() && change.mapping.cpu_access(before) != change.mapping.cpu_access(after))
+      Arena::protect(change.part.address, change.part.size, change.mapping.cpu_access(after));
+  };
+  for (auto change = changes.begin(); change != changes.end(); ++change) {
+    try {
+      protect(*change, change->part.rights, change->rights);
+    } catch (const Refusal&) {
+      while (change != changes.begin()) {
+        --change;
+        protect(*change, change->rights, change->part.rights);
+      }
+      throw;
+    }
+  }
+  for (Change& change : changes) change.part.rights = std::move(change.rights);
 }
 
 unsigned Mappings::access(const CUmemLocation& location, std::uint64_t address) {
@@ -288,9 +319,15 @@ unsigned Mappings::access(const CUmemLocation& location, std::uint64_t address) 
   }
 }
 
-bool Mappings::may_unmap_in_flight(std::uint64_t address) const {
-  const Mapping* mapping = find(address);
-  return mapping != nullptr && mapping->chunk().relaxes(Switch::inflight_unmap);
+bool Mappings::is_relaxed_and_running(std::uint64_t address, std::uint64_t size) const {
+  if (in_flight_.is_empty() || address + size < address) return false;
+  auto mapping = containing(mappings_, address);
+  if (mapping == mappings_.end()) mapping = mappings_.lower_bound(address);
+  for (; mapping != mappings_.end() && mapping->first < address + size; ++mapping)
+    if (mapping->second.chunk().relaxes(Switch::inflight_unmap) &&
+        in_flight_.user_of(mapping->first, mapping->second.size, true) != nullptr)
+      return true;
+  return false;
 }
 
 const Mapping* Mappings::find(std::uint64_t address) const {

@@ -39,6 +39,12 @@ struct Mapping {
   [[nodiscard]] std::uint64_t end() const { return address + size; }
   [[nodiscard]] const Chunk& chunk() const { return *handle->chunk; }
   [[nodiscard]] const Rights& rights_at(std::uint64_t at) const;
+
+  /// What the program's own code may do in a part: what the host was granted of host memory. Device memory is open to
+  /// it as far as to any device, for people who look at it.
+  [[nodiscard]] unsigned cpu_access(const Rights& rights) const {
+    return chunk().device == nullptr ? rights.of(kHost) : rights.of_anybody();
+  }
 };
 
 class Mappings {
@@ -59,8 +65,8 @@ class Mappings {
   void set_access(std::uint64_t address, std::uint64_t size, std::span<const CUmemAccessDesc> descriptors);
   unsigned access(const CUmemLocation& location, std::uint64_t address);
 
-  /// Would this unmap or free be allowed to go on under running work? (switch inflight_unmap)
-  [[nodiscard]] bool may_unmap_in_flight(std::uint64_t address) const;
+  /// Does work run now on a mapping in this range that may be taken away under it? (switch inflight_unmap)
+  [[nodiscard]] bool is_relaxed_and_running(std::uint64_t address, std::uint64_t size) const;
 
   /// The mapping or reservation that contains an address; null if there is none.
   [[nodiscard]] const Mapping* find(std::uint64_t address) const;
@@ -85,6 +91,10 @@ class Mappings {
   void check_idle(std::uint64_t address, std::uint64_t size, const Chunk& chunk, const char* verb) const;
   int check_descriptor(const CUmemAccessDesc& descriptor, const Cover& cover);
   void remove(Cover cover);
+  /// Makes a part of the mapping start at `at`, if that is inside it. Throws Refusal.
+  void cut(Mapping& mapping, std::uint64_t at);
+  void apply_access(const Cover& cover, std::uint64_t address, std::uint64_t end,
+                    std::span<const Rights::Entry> grants);
 
   Devices& devices_;
   Chunks& chunks_;

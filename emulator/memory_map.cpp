@@ -39,6 +39,9 @@ std::string MemoryMap::why_not(const Context& context, const Touch& touch, bool 
         return text("device ", context.device->ordinal, " has ", granted == 0 ? "no" : "only read", " access at ",
                     Hex{at}, " (the mapping at ", Hex{step.mapping->address}, "); grant it with cuMemSetAccess");
     } else if (step.allocation != nullptr) {
+      if (end > step.end)
+        return text("the range from ", Hex{touch.address}, " to ", Hex{end}, " runs over the end of the allocation at ",
+                    Hex{step.allocation->address}, ", ", Hex{step.end});
       const bool is_own = step.allocation->device == context.device;
       if (is_kernel && !is_own && !context.peers.contains(step.allocation->context))
         return text("device ", context.device->ordinal, " has no peer access to ", Hex{at}, " on device ",
@@ -62,23 +65,37 @@ std::string MemoryMap::why_not_kernel(const Context& context, const Touch& touch
   return why_not(context, touch, true);
 }
 
+std::uint64_t MemoryMap::bytes_at(const Step& step, std::uint64_t address) {
+  if (step.mapping != nullptr) {
+    const Chunk& chunk = step.mapping->chunk();
+    if (!chunk.has_bytes()) return 0;
+    if (chunk.device != nullptr) return address;
+    return chunk.view.address() + step.mapping->offset + (address - step.mapping->address);
+  }
+  return step.allocation == nullptr || step.allocation->device->is_host_backed() ? address : 0;
+}
+
 std::vector<Stretch> MemoryMap::stretches(std::uint64_t address, std::uint64_t size) const {
   std::vector<Stretch> found;
   const std::uint64_t end = address + size;
   for (std::uint64_t at = address; at < end;) {
     const Step step = look(at);
     const std::uint64_t next = std::min(step.end, end);
-    const bool has_bytes = step.mapping != nullptr      ? step.mapping->chunk().has_bytes()
-                           : step.allocation != nullptr ? step.allocation->device->is_host_backed()
-                                                        : true;
-    if (!found.empty() && found.back().has_bytes == has_bytes) {
+    const std::uint64_t bytes = bytes_at(step, at);
+    const bool goes_on =
+        !found.empty() && (bytes == 0 ? found.back().bytes == 0 : found.back().bytes + found.back().size == bytes);
+    if (goes_on) {
       found.back().size += next - at;
     } else {
-      found.push_back({at, next - at, has_bytes});
+      found.push_back({at, next - at, bytes});
     }
     at = next;
   }
   return found;
+}
+
+bool MemoryMap::has_bytes(std::uint64_t address, std::uint64_t size) const {
+  return std::ranges::any_of(stretches(address, size), [](const Stretch& stretch) { return stretch.bytes != 0; });
 }
 
 }  // namespace memlake::emulator

@@ -15,7 +15,7 @@ namespace memlake::emulator {
 struct Stretch {
   std::uint64_t address;
   std::uint64_t size;
-  bool has_bytes;  ///< false on devices without backing
+  std::uint64_t bytes;  ///< where the emulator reads and writes them; 0 on devices without backing
 };
 
 class MemoryMap {
@@ -40,6 +40,7 @@ class MemoryMap {
 
   /// pre: the range was found touchable.
   [[nodiscard]] std::vector<Stretch> stretches(std::uint64_t address, std::uint64_t size) const;
+  [[nodiscard]] bool has_bytes(std::uint64_t address, std::uint64_t size) const;
 
  private:
   struct Step {
@@ -51,6 +52,7 @@ class MemoryMap {
   };
 
   [[nodiscard]] Step look(std::uint64_t address) const;
+  [[nodiscard]] static std::uint64_t bytes_at(const Step& step, std::uint64_t address);
   [[nodiscard]] std::string why_not(const Context& context, const Touch& touch, bool is_kernel) const;
 
   const Mappings& mappings_;

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <vector>
 
+#include "kernel_limits.hpp"
 #include "refusal.hpp"
 
 namespace memlake::emulator {
@@ -17,7 +18,6 @@ namespace {
 constexpr std::uint64_t kSmallStep = 512;
 constexpr std::uint64_t kLargeFrom = std::uint64_t{1} << 20;
 constexpr std::uint64_t kLargeStep = std::uint64_t{2} << 20;
-constexpr std::uint64_t kHostPage = 4096;
 constexpr unsigned kHostAllocFlags = 0x07;     // PORTABLE, DEVICEMAP, WRITECOMBINED
 constexpr unsigned kHostRegisterFlags = 0x0F;  // PORTABLE, DEVICEMAP, IOMEMORY, READ_ONLY
 
@@ -73,14 +73,17 @@ std::uint64_t PlainMemory::take_addresses(std::uint64_t size, std::uint64_t alig
 
 Storage PlainMemory::show(Device& device, std::uint64_t address, std::uint64_t size) {
   if (!device.is_host_backed()) return {};
+  bool is_shown = false;
   try {
     arena_.check_room_to_show(address, size);
-    Storage storage(device.heap, size, kLargeStep);
+    Storage storage(device.heap_file(), size, kLargeStep);
     arena_.show(address, size, storage.fd(), storage.offset());
+    is_shown = true;
     Arena::protect(address, size, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
     if (device.config.poison) storage.poison(size);
     return storage;
   } catch (...) {
+    if (is_shown) arena_.hide(address, size, 1);
     arena_.addresses().give_back(address, size);
     throw;
   }
@@ -131,7 +134,7 @@ void PlainMemory::free(std::uint64_t address) {
 void* PlainMemory::allocate_host(const Context& context, std::uint64_t bytes, unsigned flags, const Origin& origin) {
   if ((flags & ~kHostAllocFlags) != 0) invalid("flags ", flags, " are unknown to cuMemHostAlloc");
   if (bytes == 0) return nullptr;
-  const std::uint64_t size = round_up(bytes, kHostPage);
+  const std::uint64_t size = round_up(bytes, host_page());
   void* pointer =
       size < bytes ? MAP_FAILED : mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pointer == MAP_FAILED)
@@ -146,7 +149,7 @@ void PlainMemory::free_host(void* pointer) {
   const auto found = host_.find(reinterpret_cast<std::uint64_t>(pointer));
   if (found == host_.end() || found->second.is_registered)
     invalid("no allocation of cuMemHostAlloc starts at ", pointer);
-  munmap(pointer, round_up(found->second.size, kHostPage));
+  munmap(pointer, round_up(found->second.size, host_page()));
   host_.erase(found);
 }
 
@@ -182,7 +185,7 @@ void PlainMemory::drop_context(const Context& context) {
   std::erase_if(host_, [&](const auto& entry) {
     const bool is_ours = entry.second.context == context.handle;
     if (is_ours && !entry.second.is_registered)
-      munmap(reinterpret_cast<void*>(entry.first), round_up(entry.second.size, kHostPage));
+      munmap(reinterpret_cast<void*>(entry.first), round_up(entry.second.size, host_page()));
     return is_ours;
   });
 }

@@ -16,7 +16,7 @@ class Rights {
  public:
   struct Entry {
     int device;
-    unsigned flags;  ///< CUmemAccess_flags: 1 or 3
+    unsigned flags;  ///< CUmemAccess_flags
   };
 
   /// 0 for a device that was granted nothing.
@@ -36,7 +36,7 @@ class Rights {
     }
   }
 
-  /// What anybody may do there: what the CPU's page tables must allow for the emulator to act for every device.
+  /// What anybody may do there.
   [[nodiscard]] unsigned of_anybody() const {
     unsigned flags = 0;
     for (const auto& entry : entries_) flags |= entry.flags;

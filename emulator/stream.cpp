@@ -1,8 +1,5 @@
 #include "stream.hpp"
 
-#include <algorithm>
-#include <chrono>
-#include <thread>
 #include <utility>
 
 namespace memlake::emulator {
@@ -13,19 +10,11 @@ constexpr std::uint64_t kStreamBase = 0x05D'0000'0000'0000;  // looks like nothi
 constexpr std::uint64_t kEventBase = 0x0E7'0000'0000'0000;
 constexpr std::uint64_t kHandleStep = 16;
 
-double now_in_milliseconds() {
-  static const auto start = std::chrono::steady_clock::now();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-}
-
 CompletionRef done_now() {
   auto completion = std::make_shared<Completion>();
-  completion->is_done = true;
-  completion->milliseconds = now_in_milliseconds();
+  completion->finish();
   return completion;
 }
-
-bool is_pending(const CompletionRef& completion) { return completion != nullptr && !completion->is_done; }
 
 }  // namespace
 
@@ -41,7 +30,7 @@ bool& is_in_host_function() {
 
 Stream& Streams::add(Context& context, Stream::Kind kind, unsigned flags, int priority, const Origin& origin) {
   const std::uint64_t handle = kStreamBase + kHandleStep * next_stream_++;
-  auto stream = std::make_unique<Stream>(Stream{.handle = handle,
+  auto stream = std::make_shared<Stream>(Stream{.handle = handle,
                                                 .kind = kind,
                                                 .context = context.handle,
                                                 .device = context.device,
@@ -71,9 +60,7 @@ Stream& Streams::find(CUstream handle) {
   }
   const auto found = streams_.find(value);
   if (found != streams_.end() && !found->second->is_destroyed) {
-    if (const Context* context = contexts_.find(found->second->context);
-        context != nullptr && context->sticky != CUDA_SUCCESS)
-      refuse(context->sticky, "earlier work on device ", context->device->ordinal, " failed; its context is lost");
+    contexts_.check_alive(found->second->context);
     return *found->second;
   }
   const bool was_issued = value > kStreamBase && value < kStreamBase + kHandleStep * next_stream_;
@@ -90,9 +77,10 @@ void Streams::destroy(Stream& stream) {
   erase_if_finished(stream);
 }
 
-void Streams::erase_if_finished(Stream& stream) {
-  // A worker erases its own stream, when it has seen that there is nothing left to do.
-  if (stream.is_destroyed && stream.queue.empty() && !stream.has_worker) streams_.erase(stream.handle);
+void Streams::erase_if_finished(const Stream& stream) {
+  if (!stream.is_destroyed || !stream.queue.empty()) return;
+  const std::uint64_t handle = stream.handle;  // the stream may go with its entry
+  streams_.erase(handle);
 }
 
 std::vector<CompletionRef> Streams::implicit_waits(const Stream& stream) const {
@@ -133,147 +121,6 @@ void Streams::end_capture(Stream& stream) {
   refuse(CUDA_ERROR_NOT_SUPPORTED, "the capture ended; the emulator has no graphs");
 }
 
-void Streams::enqueue(Stream& stream, Work work) {
-  check_not_capturing(stream);
-  for (auto& wait : implicit_waits(stream)) work.waits.push_back(std::move(wait));
-  work.completion->stream = &stream;
-  stream.last = work.completion;
-  auto queued = std::make_unique<Queued>(Queued{std::move(work), {}});
-  queued->place = in_flight_.add(queued->work);
-  stream.queue.push_back(std::move(queued));
-  if (!stream.is_manual()) start_worker(stream);
-  changed_.notify_all();
-}
-
-void Streams::run_and_wait(Lock& lock, Stream& stream, Work work) {
-  const CompletionRef completion = work.completion;
-  const bool is_alone = stream.queue.empty() && implicit_waits(stream).empty();
-  if (!is_alone) {
-    enqueue(stream, std::move(work));
-    wait(lock, completion);
-    return;
-  }
-  // Nothing is in the way: run it here. It is queued all the same, so that everybody sees it while it runs; `is_busy`
-  // keeps the stream's own worker away from it.
-  check_not_capturing(stream);
-  work.completion->stream = &stream;
-  stream.last = work.completion;
-  stream.queue.push_back(std::make_unique<Queued>(Queued{std::move(work), {}}));
-  stream.queue.front()->place = in_flight_.add(stream.queue.front()->work);
-  run_first(lock, stream);
-}
-
-bool Streams::is_ready(const Stream& stream) const {
-  if (stream.is_busy || stream.queue.empty()) return false;
-  const Work& work = stream.queue.front()->work;
-  return !closed_gates_.contains(work.gate) && std::ranges::none_of(work.waits, is_pending);
-}
-
-bool Streams::is_stuck(const Stream& stream) const {
-  if (stream.is_busy || stream.queue.empty()) return false;
-  const Work& work = stream.queue.front()->work;
-  if (closed_gates_.contains(work.gate)) return true;
-  return std::ranges::any_of(work.waits,
-                             [&](const CompletionRef& wait) { return is_pending(wait) && is_stuck(*wait->stream); });
-}
-
-void Streams::run_first(Lock& lock, Stream& stream) {
-  Work& work = stream.queue.front()->work;
-  stream.is_busy = true;
-  work.is_running = true;
-  Context* context = contexts_.find(stream.context);
-  const bool is_lost = context == nullptr || context->sticky != CUDA_SUCCESS;
-  const std::string refusal = is_lost || !work.check ? "" : work.check();
-  if (!refusal.empty()) {
-    context->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
-    on_failure_(text(work.describe(), " on device ", stream.device->ordinal, ": ", refusal));
-  } else if (work.body && !is_lost) {
-    lock.unlock();
-    work.body();
-    lock.lock();
-  }
-  stream.is_busy = false;
-  finish_first(stream);
-}
-
-void Streams::finish_first(Stream& stream) {
-  const auto& queued = stream.queue.front();
-  queued->work.completion->is_done = true;
-  queued->work.completion->stream = nullptr;
-  queued->work.completion->milliseconds = now_in_milliseconds();
-  in_flight_.remove(queued->place);
-  stream.queue.pop_front();
-  changed_.notify_all();
-}
-
-void Streams::start_worker(Stream& stream) {
-  if (stream.has_worker) return;
-  stream.has_worker = true;
-  std::thread([this, &stream] { work_loop(stream); }).detach();
-}
-
-void Streams::work_loop(Stream& stream) {
-  Lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [&] { return is_ready(stream) || (stream.is_destroyed && stream.queue.empty()); });
-    if (stream.queue.empty()) break;
-    run_first(lock, stream);
-  }
-  stream.has_worker = false;
-  erase_if_finished(stream);
-  changed_.notify_all();
-}
-
-/// Runs one piece of manual work that `completion` needs; false if it cannot go on by running manual work.
-bool Streams::advance(Lock& lock, const CompletionRef& completion) {
-  Stream& stream = *completion->stream;
-  if (stream.queue.empty() || stream.is_busy) return false;
-  const Work& work = stream.queue.front()->work;
-  for (const CompletionRef& wait : work.waits)
-    if (is_pending(wait)) return advance(lock, CompletionRef(wait));
-  if (!stream.is_manual() || closed_gates_.contains(work.gate)) return false;
-  run_first(lock, stream);
-  return true;
-}
-
-void Streams::wait(Lock& lock, const CompletionRef& completion) {
-  while (is_pending(completion)) {
-    if (advance(lock, completion)) continue;
-    if (is_pending(completion) && completion->stream->is_manual() && is_stuck(*completion->stream))
-      violate("this wait would never end: ", completion->stream->queue.front()->work.describe(),
-              " is behind a closed gate, and no thread works on manual streams");
-    changed_.wait(lock);
-  }
-}
-
-bool Streams::is_done(Stream& stream) {
-  check_not_capturing(stream);
-  return !is_pending(stream.last) && implicit_waits(stream).empty();
-}
-
-void Streams::synchronize(Lock& lock, Stream& stream) {
-  check_not_capturing(stream);
-  // What the stream would have to wait for is part of it: the legacy stream ends when the blocking streams do.
-  const std::vector<CompletionRef> implicit = implicit_waits(stream);
-  const CompletionRef last = stream.last;
-  if (last != nullptr) wait(lock, last);
-  for (const auto& completion : implicit) wait(lock, completion);
-}
-
-void Streams::synchronize_context(Lock& lock, const Context& context) {
-  std::vector<CompletionRef> pending;
-  for (const auto& [handle, stream] : streams_)
-    if (stream->context == context.handle && is_pending(stream->last)) pending.push_back(stream->last);
-  for (const auto& completion : pending) wait(lock, completion);
-}
-
-void Streams::synchronize_device(Lock& lock, const Device& device) {
-  std::vector<CompletionRef> pending;
-  for (const auto& [handle, stream] : streams_)
-    if (stream->device == &device && is_pending(stream->last)) pending.push_back(stream->last);
-  for (const auto& completion : pending) wait(lock, completion);
-}
-
 Event& Streams::create_event(Context& context, unsigned flags, const Origin& origin) {
   if ((flags & ~(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS)) != 0)
     invalid("event flags ", flags, " are unknown");
@@ -289,6 +136,7 @@ Event& Streams::find_event(CUevent handle) {
   const auto value = reinterpret_cast<std::uint64_t>(handle);
   const auto found = events_.find(value);
   if (found == events_.end()) refuse(CUDA_ERROR_INVALID_HANDLE, "there is no event ", Hex{value}, " (any more)");
+  contexts_.check_alive(found->second.context);
   return found->second;
 }
 
@@ -311,56 +159,6 @@ void Streams::wait_event(Stream& stream, const Event& event, const Origin& origi
   check_not_capturing(stream);
   if (!is_pending(event.recorded)) return;
   enqueue(stream, Work{.name = "cuStreamWaitEvent", .origin = origin, .waits = {event.recorded}});
-}
-
-std::uint64_t Streams::hold(Stream& stream, const Origin& origin) {
-  const std::uint64_t gate = next_gate_++;
-  closed_gates_.insert(gate);
-  try {
-    enqueue(stream, Work{.name = text("gate ", gate), .origin = origin, .gate = gate});
-  } catch (...) {
-    closed_gates_.erase(gate);
-    throw;
-  }
-  return gate;
-}
-
-void Streams::open(std::uint64_t gate) {
-  if (closed_gates_.erase(gate) == 0) invalid("gate ", gate, " is not closed");
-  changed_.notify_all();
-}
-
-std::size_t Streams::step(Lock& lock, Stream& stream, std::size_t count) {
-  if (!stream.is_manual()) invalid("only streams of devices with streams=manual can be stepped");
-  std::size_t ran = 0;
-  while (ran < count && is_ready(stream)) {
-    run_first(lock, stream);
-    ++ran;
-  }
-  return ran;
-}
-
-void Streams::drop_context(Lock& lock, const Context& context) {
-  std::vector<Stream*> dropped;
-  for (const auto& [handle, stream] : streams_)
-    if (stream->context == context.handle) dropped.push_back(stream.get());
-  for (Stream* stream : dropped) {
-    while (!stream->queue.empty()) {
-      if (is_stuck(*stream)) {
-        while (!stream->queue.empty()) finish_first(*stream);
-      } else if (!advance(lock, CompletionRef(stream->queue.front()->work.completion))) {
-        changed_.wait(lock);
-      }
-    }
-  }
-  for (Stream* stream : dropped) {
-    of_dropped_contexts_.insert(stream->handle);
-    stream->is_destroyed = true;
-    changed_.notify_all();
-    erase_if_finished(*stream);
-  }
-  std::erase_if(defaults_, [&](const auto& entry) { return entry.first.first == context.handle; });
-  std::erase_if(events_, [&](const auto& entry) { return entry.second.context == context.handle; });
 }
 
 }  // namespace memlake::emulator

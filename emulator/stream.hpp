@@ -36,9 +36,9 @@ struct Stream {
   int priority;
   Origin made_by;
   std::deque<std::unique_ptr<Queued>> queue = {};
-  CompletionRef last = {};  ///< of the work queued last; null before any
-  bool is_busy = false;     ///< its first piece of work is running
-  bool is_destroyed = false;
+  CompletionRef last = {};    ///< of the work queued last; null before any
+  bool is_busy = false;       ///< its first piece of work is running
+  bool is_destroyed = false;  ///< the program has it no more; what is queued still runs
   bool has_worker = false;
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   std::uint64_t capture_id = 0;
@@ -78,13 +78,15 @@ class Streams {
   /// capture.
   void enqueue(Stream& stream, Work work);
 
-  /// Queues work and waits for it; runs it in the calling thread if nothing is in its way.
+  /// Queues work and waits for it; runs it in the calling thread if nothing is in its way. Throws before it queues
+  /// anything if the wait would never end.
   void run_and_wait(Lock& lock, Stream& stream, Work work);
 
   [[nodiscard]] bool is_done(Stream& stream);
   void synchronize(Lock& lock, Stream& stream);
   void synchronize_context(Lock& lock, const Context& context);
   void synchronize_device(Lock& lock, const Device& device);
+  /// Throws a violation if that would never end.
   void wait(Lock& lock, const CompletionRef& completion);
 
   Event& create_event(Context& context, unsigned flags, const Origin& origin);
@@ -101,10 +103,11 @@ class Streams {
   void open(std::uint64_t gate);
   std::size_t step(Lock& lock, Stream& stream, std::size_t count);
 
-  /// Finishes or, where a gate is in the way, drops the work of a context, then forgets its streams and events.
+  /// Takes the streams and events of a context from the program, then finishes their work or, where a gate is in the
+  /// way, drops it.
   void drop_context(Lock& lock, const Context& context);
 
-  [[nodiscard]] const std::unordered_map<std::uint64_t, std::unique_ptr<Stream>>& all() const { return streams_; }
+  [[nodiscard]] const std::unordered_map<std::uint64_t, std::shared_ptr<Stream>>& all() const { return streams_; }
   [[nodiscard]] const std::unordered_map<std::uint64_t, Event>& events() const { return events_; }
 
  private:
@@ -115,20 +118,25 @@ class Streams {
   [[nodiscard]] std::vector<CompletionRef> implicit_waits(const Stream& stream) const;
   [[nodiscard]] bool is_ready(const Stream& stream) const;
   [[nodiscard]] bool is_stuck(const Stream& stream) const;
+  void check_will_end(const CompletionRef& completion) const;
   void check_not_capturing(Stream& stream);
   void run_first(Lock& lock, Stream& stream);
   void finish_first(Stream& stream);
   bool advance(Lock& lock, const CompletionRef& completion);
   void start_worker(Stream& stream);
   void work_loop(Stream& stream);
-  void erase_if_finished(Stream& stream);
+  [[nodiscard]] const std::shared_ptr<Stream>& owner_of(const Stream& stream) const {
+    return streams_.at(stream.handle);
+  }
+  void erase_if_finished(const Stream& stream);
 
   std::condition_variable& changed_;
   std::mutex& mutex_;
   InFlight& in_flight_;
   Contexts& contexts_;
   std::function<void(const std::string&)> on_failure_;
-  std::unordered_map<std::uint64_t, std::unique_ptr<Stream>> streams_;
+  /// Shared with whoever still looks at a stream whose last work is done: its worker, a thread that steps or drops it.
+  std::unordered_map<std::uint64_t, std::shared_ptr<Stream>> streams_;
   std::unordered_map<std::uint64_t, Event> events_;
   std::map<Key, Stream*> defaults_;
   std::unordered_set<std::uint64_t> closed_gates_;

@@ -1,8 +1,17 @@
 #include "work.hpp"
 
+#include <chrono>
+
 #include "refusal.hpp"
 
 namespace memlake::emulator {
+
+void Completion::finish() {
+  static const auto start = std::chrono::steady_clock::now();
+  is_done = true;
+  stream = nullptr;
+  milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
 
 std::string Work::describe() const { return text(name, " (call ", origin.sequence, ", thread ", origin.thread, ")"); }
 

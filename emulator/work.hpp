@@ -32,8 +32,12 @@ struct Completion {
   Stream* stream = nullptr;  ///< whose work completes it; null once done
   bool is_done = false;
   double milliseconds = 0;  ///< when, on the process's clock
+
+  void finish();
 };
 using CompletionRef = std::shared_ptr<Completion>;
+
+inline bool is_pending(const CompletionRef& completion) { return completion != nullptr && !completion->is_done; }
 
 struct Work {
   std::string name;  ///< what a person calls it: "cuMemcpyHtoDAsync of 4096 bytes"

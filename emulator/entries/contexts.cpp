@@ -59,10 +59,12 @@ MEMLAKE_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
     if (on.primary_retains == 0)
       refuse(CUDA_ERROR_INVALID_CONTEXT, "the primary context of device ", device, " is not retained");
     if (--on.primary_retains > 0) return;
-    session.driver.destroy_context(session.lock, *session.driver.contexts.find(on.primary_context));
+    if (Context* primary = session.driver.contexts.find(on.primary_context))  // not after a reset
+      session.driver.destroy_context(session.lock, *primary);
   });
 }
 
+// A reset ends the context and keeps the count: whoever retained it must still release it.
 MEMLAKE_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
   return enter(Call::cuDevicePrimaryCtxReset_v2, MEMLAKE_CALLER, [&](Session& session) {
     Device& on = session.driver.devices.find(device);
@@ -164,9 +166,10 @@ MEMLAKE_EXPORT CUresult cuCtxSynchronize() {
 
 MEMLAKE_EXPORT CUresult cuCtxSynchronize_v2(CUcontext context) {
   return enter(Call::cuCtxSynchronize_v2, MEMLAKE_CALLER, [&](Session& session) {
-    session.driver.streams.synchronize_context(session.lock, given_or_current(session, context));
-    const CUresult sticky = given_or_current(session, context).sticky;
-    if (sticky != CUDA_SUCCESS) refuse(sticky, "work of this context failed");
+    const Context& waited_for = given_or_current(session, context);
+    const std::uint64_t handle = waited_for.handle;
+    session.driver.streams.synchronize_context(session.lock, waited_for);
+    session.driver.contexts.check_alive(handle);
   });
 }
 

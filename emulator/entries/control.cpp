@@ -37,9 +37,9 @@ MEMLAKE_CONTROL int memlakeEmulatorCloseDevices(int first, int count) {
   return control(MEMLAKE_CALLER, [&](Session& session) {
     Driver& driver = session.driver;
     if (count < 1) invalid("count is ", count);
-    for (int ordinal = first; ordinal < first + count; ++ordinal) driver.devices.find(ordinal);
-    for (int ordinal = first; ordinal < first + count; ++ordinal)
-      if (Device* device = driver.devices.find_open(ordinal)) driver.close_device(session.lock, *device);
+    for (int i = 0; i < count; ++i) driver.devices.find(first + i);  // ends at the last device, before it overflows
+    for (int i = 0; i < count; ++i)
+      if (Device* device = driver.devices.find_open(first + i)) driver.close_device(session.lock, *device);
   });
 }
 

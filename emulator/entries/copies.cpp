@@ -1,4 +1,5 @@
-// Copies and fills. Everything is checked when the call is made; the bytes move when the stream comes to it.
+// Copies and fills. Everything is checked when the call is made, and again when the stream comes to it and the bytes
+// move.
 
 #include <algorithm>
 #include <cstring>
@@ -19,7 +20,8 @@ struct Place {
   const Context* context;  ///< whose copy engine touches it
 };
 
-/// The bytes of one copy that both sides really have. A source without backing reads as zeros.
+/// The bytes of one copy that the destination really has, where the emulator sees them. A source without backing reads
+/// as zeros.
 struct Move {
   std::uint64_t destination;
   std::uint64_t source;
@@ -46,13 +48,15 @@ std::vector<Move> plan_moves(const MemoryMap& memory, std::uint64_t destination,
   const auto from = memory.stretches(source, size);
   std::vector<Move> moves;
   for (const Stretch& target : to) {
-    if (!target.has_bytes) continue;
+    if (target.bytes == 0) continue;
     for (const Stretch& origin : from) {
       const std::uint64_t target_start = target.address - destination;
       const std::uint64_t origin_start = origin.address - source;
       const std::uint64_t start = std::max(target_start, origin_start);
       const std::uint64_t end = std::min(target_start + target.size, origin_start + origin.size);
-      if (start < end) moves.push_back({destination + start, source + start, end - start, !origin.has_bytes});
+      if (start < end)
+        moves.push_back({target.bytes + (start - target_start), origin.bytes + (start - origin_start), end - start,
+                         origin.bytes == 0});
     }
   }
   return moves;
@@ -71,11 +75,20 @@ void run(const std::vector<Move>& moves) {
 
 /// Asked again when the work's turn comes: a device may have been closed, or memory unmapped under it (inflight_unmap).
 auto recheck(Driver& driver, Place place, std::uint64_t size, bool is_write) {
-  return [&driver, place, size, is_write, context = place.context->handle]() -> std::string {
+  const bool was_pinned = driver.memory.is_pinned(place.address, size);
+  return [&driver, place, size, is_write, was_pinned, context = place.context->handle]() -> std::string {
     const Context* alive = driver.contexts.find(context);
-    return alive == nullptr ? "its context is gone"
-                            : driver.memory.why_not_copy(*alive, {place.address, size, is_write});
+    if (alive == nullptr) return "its context is gone";
+    if (was_pinned && !driver.memory.is_pinned(place.address, size))
+      return text("the pinned host memory at ", Hex{place.address}, " is gone");
+    return driver.memory.why_not_copy(*alive, {place.address, size, is_write});
   };
+}
+
+void run_and_wait(Session& session, Stream& stream, Work work) {
+  const std::uint64_t context = stream.context;
+  session.driver.streams.run_and_wait(session.lock, stream, std::move(work));
+  session.driver.contexts.check_alive(context);  // work in front may have failed, and then nothing was copied
 }
 
 enum class Completes { later, before_return };
@@ -97,29 +110,31 @@ void copy(Session& session, CUstream stream_handle, Place destination, Place sou
                          Hex{destination.address}),
             .origin = session.origin,
             .touches = {{destination.address, size, true}, {source.address, size, false}}};
-  auto moves = plan_moves(driver.memory, destination.address, source.address, size);
   const auto is_pageable = [&](const Place& place) {
     return !driver.memory.is_device_address(place.address) && !driver.memory.is_pinned(place.address, size);
   };
-  if (completes == Completes::later && is_pageable(source) && !moves.empty()) {
+  std::uint64_t from = source.address;
+  std::shared_ptr<std::vector<char>> staged;
+  if (completes == Completes::later && is_pageable(source) && driver.memory.has_bytes(destination.address, size)) {
     // The program may change or free pageable memory once the call returns, so its bytes are taken now.
     const auto* bytes = reinterpret_cast<const char*>(source.address);
-    const auto staged = std::make_shared<std::vector<char>>(bytes, bytes + size);
-    for (Move& move : moves)
-      move.source = reinterpret_cast<std::uint64_t>(staged->data()) + (move.source - source.address);
+    staged = std::make_shared<std::vector<char>>(bytes, bytes + size);
+    from = reinterpret_cast<std::uint64_t>(staged->data());
     work.touches.pop_back();
-    work.body = [moves = std::move(moves), staged] { run(moves); };
-  } else {
-    work.body = [moves = std::move(moves)] { run(moves); };
   }
-  work.check = [of_destination = recheck(driver, destination, size, true),
+  const auto moves = std::make_shared<std::vector<Move>>();
+  work.check = [&driver, moves, to = destination.address, from, size,
+                of_destination = recheck(driver, destination, size, true),
                 of_source = recheck(driver, source, size, false)] {
     std::string refusal = of_destination();
-    return refusal.empty() ? of_source() : refusal;
+    if (refusal.empty()) refusal = of_source();
+    if (refusal.empty()) *moves = plan_moves(driver.memory, to, from, size);
+    return refusal;
   };
+  work.body = [moves, staged] { run(*moves); };
   // A copy to pageable memory returns when the bytes are there, also when it is called asynchronous.
   if (completes == Completes::before_return || is_pageable(destination)) {
-    driver.streams.run_and_wait(session.lock, stream, std::move(work));
+    run_and_wait(session, stream, std::move(work));
   } else {
     driver.streams.enqueue(stream, std::move(work));
   }
@@ -140,11 +155,16 @@ void fill(Session& session, CUstream stream_handle, CUdeviceptr destination, Ele
   Work work{.name = text(session.origin.call, " of ", size, " bytes at ", Hex{destination}),
             .origin = session.origin,
             .touches = {{destination, size, true}}};
-  work.check = recheck(driver, place, size, true);
-  work.body = [stretches = driver.memory.stretches(destination, size), value] {
-    for (const Stretch& stretch : stretches) {
-      if (!stretch.has_bytes) continue;
-      auto* elements = reinterpret_cast<Element*>(stretch.address);
+  const auto stretches = std::make_shared<std::vector<Stretch>>();
+  work.check = [&driver, stretches, destination, size, of_destination = recheck(driver, place, size, true)] {
+    std::string refusal = of_destination();
+    if (refusal.empty()) *stretches = driver.memory.stretches(destination, size);
+    return refusal;
+  };
+  work.body = [stretches, value] {
+    for (const Stretch& stretch : *stretches) {
+      if (stretch.bytes == 0) continue;
+      auto* elements = reinterpret_cast<Element*>(stretch.bytes);
       std::fill(elements, elements + stretch.size / sizeof(Element), value);
     }
   };
@@ -152,7 +172,7 @@ void fill(Session& session, CUstream stream_handle, CUdeviceptr destination, Ele
   if (driver.memory.is_device_address(destination)) {
     driver.streams.enqueue(stream, std::move(work));
   } else {
-    driver.streams.run_and_wait(session.lock, stream, std::move(work));
+    run_and_wait(session, stream, std::move(work));
   }
 }
 

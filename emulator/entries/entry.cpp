@@ -1,8 +1,6 @@
 #include "entries/entry.hpp"
 
-#include <pthread.h>
-
-#include <cstdlib>
+#include "of_this_thread.hpp"
 
 namespace memlake::emulator {
 
@@ -11,10 +9,7 @@ std::atomic<Phase>& phase() {
   return value;
 }
 
-LastError& last_error() {
-  static thread_local LastError value;
-  return value;
-}
+LastError& last_error() { return of_this_thread<LastError>(); }
 
 CUresult check_phase(Need need) {
   const auto refuse_with = [](CUresult code, const char* sentence) {

@@ -54,9 +54,11 @@ MEMLAKE_EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
     if (allocation == nullptr || allocation->address != address)
       invalid("no allocation of cuMemAlloc starts at ", Hex{address});
     // Unlike an unmap, it waits: for its own device, and for whoever else uses this memory.
+    const std::uint64_t size = allocation->size;
     driver.streams.synchronize_device(session.lock, *allocation->device);
-    while (const Work* user = driver.in_flight.user_of(address, allocation->size))
+    while (const Work* user = driver.in_flight.user_of(address, size))
       driver.streams.wait(session.lock, CompletionRef(user->completion));
+    driver.contexts.current();  // what failed meanwhile is the answer
     driver.plain.free(address);
   });
 }

@@ -15,13 +15,6 @@ auto host_function(std::function<void()> function) {
   };
 }
 
-/// What failed on a context meanwhile is the answer of a synchronisation.
-void answer_sticky(Session& session, std::uint64_t context_handle) {
-  const Context* context = session.driver.contexts.find(context_handle);
-  if (context != nullptr && context->sticky != CUDA_SUCCESS)
-    refuse(context->sticky, "work on device ", context->device->ordinal, " failed; its context is lost");
-}
-
 void record(Session& session, CUevent event, CUstream stream) {
   auto& streams = session.driver.streams;
   streams.record(streams.find_event(event), streams.find(stream), session.origin);
@@ -86,13 +79,13 @@ MEMLAKE_EXPORT CUresult cuStreamSynchronize(CUstream stream) {
     Stream& found = session.driver.streams.find(stream);
     const std::uint64_t context = found.context;
     session.driver.streams.synchronize(session.lock, found);
-    answer_sticky(session, context);
+    session.driver.contexts.check_alive(context);  // what failed meanwhile is the answer
   });
 }
 
 MEMLAKE_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
   return enter(Call::cuStreamWaitEvent, MEMLAKE_CALLER, [&](Session& session) {
-    if (flags > 1) invalid("flags ", flags, " are unknown");  // 1: external, only meaningful in a capture
+    if (flags != 0) invalid("flags must be 0 outside a capture");
     auto& streams = session.driver.streams;
     streams.wait_event(streams.find(stream), streams.find_event(event), session.origin);
   });
@@ -226,7 +219,7 @@ MEMLAKE_EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
 
 MEMLAKE_EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
   return enter(Call::cuEventRecordWithFlags, MEMLAKE_CALLER, [&](Session& session) {
-    if (flags > 1) invalid("flags ", flags, " are unknown");
+    if (flags != 0) invalid("flags must be 0 outside a capture");
     record(session, event, stream);
   });
 }
@@ -234,7 +227,6 @@ MEMLAKE_EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, u
 MEMLAKE_EXPORT CUresult cuEventQuery(CUevent event) {
   return enter(Call::cuEventQuery, MEMLAKE_CALLER, [&](Session& session) {
     const Event& found = session.driver.streams.find_event(event);
-    answer_sticky(session, found.context);
     return found.recorded == nullptr || found.recorded->is_done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   });
 }
@@ -244,7 +236,7 @@ MEMLAKE_EXPORT CUresult cuEventSynchronize(CUevent event) {
     const Event& found = session.driver.streams.find_event(event);
     const std::uint64_t context = found.context;
     if (found.recorded != nullptr) session.driver.streams.wait(session.lock, CompletionRef(found.recorded));
-    answer_sticky(session, context);
+    session.driver.contexts.check_alive(context);
   });
 }
 

@@ -1,6 +1,7 @@
 // Virtual memory management: section A of the contract. The rules are in chunk.cpp and mapping.cpp; here are the
 // arguments.
 
+#include <climits>
 #include <span>
 
 #include "entries/entry.hpp"
@@ -30,8 +31,7 @@ std::string why_doubtful(Driver& driver, const CUmemAllocationProp& prop) {
 /// In the relaxed mode work that runs now still ends before its memory goes: the emulator must not crash.
 void let_running_work_end(Session& session, CUdeviceptr address, size_t size) {
   Driver& driver = session.driver;
-  if (!driver.mappings.may_unmap_in_flight(address)) return;
-  driver.changed.wait(session.lock, [&] { return driver.in_flight.user_of(address, size, true) == nullptr; });
+  driver.changed.wait(session.lock, [&] { return !driver.mappings.is_relaxed_and_running(address, size); });
 }
 
 }  // namespace
@@ -113,6 +113,8 @@ MEMLAKE_EXPORT CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const C
   return enter(Call::cuMemSetAccess, MEMLAKE_CALLER, [&](Session& session) {
     required(descriptors, "desc");
     if (count == 0) invalid("count is 0");
+    const auto most = static_cast<size_t>(session.driver.devices.count()) + 2;  // every device, HOST and HOST_NUMA
+    if (count > most) invalid("count ", count, " is more than one descriptor for each place there is");
     let_running_work_end(session, address, size);
     session.driver.mappings.set_access(address, size, std::span(descriptors, count));
   });
@@ -146,8 +148,10 @@ MEMLAKE_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHan
   return enter(Call::cuMemImportFromShareableHandle, MEMLAKE_CALLER, [&](Session& session) {
     required(handle, "handle");
     // The descriptor travels by value in the pointer (A8).
-    const auto fd = static_cast<int>(reinterpret_cast<std::intptr_t>(shareable));
-    *handle = session.driver.chunks.import_file(fd, type, session.origin);
+    const auto fd = reinterpret_cast<std::intptr_t>(shareable);
+    if (fd < INT_MIN || fd > INT_MAX)
+      invalid(shareable, " is no file descriptor; pass it by value, not by its address");
+    *handle = session.driver.chunks.import_file(static_cast<int>(fd), type, session.origin);
   });
 }
 

@@ -1,0 +1,259 @@
+// How work that was given to streams gets done: queued, run in threads or step by step, waited for, dropped.
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <system_error>
+#include <thread>
+
+#include "stream.hpp"
+
+namespace memlake::emulator {
+
+namespace {
+
+/// A worker with nothing to do for so long ends. Threads of the program come and go, and each may have had a stream.
+constexpr std::chrono::seconds kIdleTime{2};
+
+/// While it lives, threads that are started take no signals: those are for the program's own threads, which a signal
+/// may have to wake up. A fault is still told where it happens.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t signals;
+    sigfillset(&signals);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&signals, fault);
+    pthread_sigmask(SIG_BLOCK, &signals, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
+void Streams::enqueue(Stream& stream, Work work) {
+  check_not_capturing(stream);
+  if (!stream.is_manual()) start_worker(stream);  // before anything is queued: the system may refuse a thread
+  for (auto& wait : implicit_waits(stream)) work.waits.push_back(std::move(wait));
+  work.completion->stream = &stream;
+  stream.last = work.completion;
+  auto queued = std::make_unique<Queued>(Queued{std::move(work), {}});
+  queued->place = in_flight_.add(queued->work);
+  stream.queue.push_back(std::move(queued));
+  changed_.notify_all();
+}
+
+void Streams::run_and_wait(Lock& lock, Stream& stream, Work work) {
+  const CompletionRef completion = work.completion;
+  const std::vector<CompletionRef> implicit = implicit_waits(stream);
+  if (!stream.queue.empty() || !implicit.empty()) {
+    // Asked first: work that writes to the caller's memory must not stay behind when the caller is refused.
+    check_will_end(stream.last);
+    for (const CompletionRef& wait : implicit) check_will_end(wait);
+    enqueue(stream, std::move(work));
+    wait(lock, completion);
+    return;
+  }
+  // Nothing is in the way: run it here. It is queued all the same, so that everybody sees it while it runs; `is_busy`
+  // keeps the stream's own worker away from it.
+  check_not_capturing(stream);
+  work.completion->stream = &stream;
+  stream.last = work.completion;
+  stream.queue.push_back(std::make_unique<Queued>(Queued{std::move(work), {}}));
+  stream.queue.front()->place = in_flight_.add(stream.queue.front()->work);
+  run_first(lock, stream);
+}
+
+bool Streams::is_ready(const Stream& stream) const {
+  if (stream.is_busy || stream.queue.empty()) return false;
+  const Work& work = stream.queue.front()->work;
+  return !closed_gates_.contains(work.gate) && std::ranges::none_of(work.waits, is_pending);
+}
+
+bool Streams::is_stuck(const Stream& stream) const {
+  if (stream.is_busy || stream.queue.empty()) return false;
+  const Work& work = stream.queue.front()->work;
+  if (closed_gates_.contains(work.gate)) return true;
+  return std::ranges::any_of(work.waits,
+                             [&](const CompletionRef& wait) { return is_pending(wait) && is_stuck(*wait->stream); });
+}
+
+void Streams::run_first(Lock& lock, Stream& stream) {
+  Work& work = stream.queue.front()->work;
+  stream.is_busy = true;
+  work.is_running = true;
+  Context* context = contexts_.find(stream.context);
+  const bool is_lost = context == nullptr || context->sticky != CUDA_SUCCESS;
+  const std::string refusal = is_lost || !work.check ? "" : work.check();
+  if (!refusal.empty()) {
+    context->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
+    on_failure_(text(work.describe(), " on device ", stream.device->ordinal, ": ", refusal));
+  } else if (work.body && !is_lost) {
+    lock.unlock();
+    work.body();
+    lock.lock();
+  }
+  stream.is_busy = false;
+  finish_first(stream);
+}
+
+void Streams::finish_first(Stream& stream) {
+  const auto& queued = stream.queue.front();
+  queued->work.completion->finish();
+  in_flight_.remove(queued->place);
+  stream.queue.pop_front();
+  changed_.notify_all();
+  erase_if_finished(stream);
+}
+
+void Streams::start_worker(Stream& stream) {
+  if (stream.has_worker) return;
+  const SignalsBlocked scope;
+  try {
+    std::thread([this, kept = owner_of(stream)] { work_loop(*kept); }).detach();
+  } catch (const std::system_error& error) {
+    refuse(CUDA_ERROR_OPERATING_SYSTEM, "the system gives no thread for the stream: ", error.what(),
+           " (fewer streams, streams=manual, or a higher ulimit -u help)");
+  }
+  stream.has_worker = true;
+}
+
+void Streams::work_loop(Stream& stream) {
+  Lock lock(mutex_);
+  while (true) {
+    changed_.wait_for(lock, kIdleTime,
+                      [&] { return is_ready(stream) || (stream.is_destroyed && stream.queue.empty()); });
+    if (is_ready(stream)) {
+      run_first(lock, stream);
+    } else if (stream.queue.empty()) {
+      break;
+    }
+  }
+  stream.has_worker = false;  // the next work gets a new one
+}
+
+/// Runs one piece of manual work that `completion` needs; false if it cannot go on by running manual work.
+bool Streams::advance(Lock& lock, const CompletionRef& completion) {
+  Stream& stream = *completion->stream;
+  if (stream.queue.empty() || stream.is_busy) return false;
+  const Work& work = stream.queue.front()->work;
+  for (const CompletionRef& wait : work.waits)
+    if (is_pending(wait)) return advance(lock, CompletionRef(wait));
+  if (!stream.is_manual() || closed_gates_.contains(work.gate)) return false;
+  run_first(lock, stream);
+  return true;
+}
+
+void Streams::check_will_end(const CompletionRef& completion) const {
+  if (!is_pending(completion) || !completion->stream->is_manual() || closed_gates_.empty()) return;
+  // Everything that must run before it. What is queued never gets new work in front, so one look is enough.
+  std::vector<const Completion*> needed{completion.get()};
+  std::unordered_set<const Completion*> seen;
+  while (!needed.empty()) {
+    const Completion* last = needed.back();
+    needed.pop_back();
+    if (!seen.insert(last).second) continue;
+    for (const auto& queued : last->stream->queue) {
+      const Work& work = queued->work;
+      if (closed_gates_.contains(work.gate))
+        violate("this wait would never end: ", work.describe(),
+                " is closed, and no thread works on manual streams; open it first");
+      for (const CompletionRef& wait : work.waits)
+        if (is_pending(wait)) needed.push_back(wait.get());
+      if (work.completion.get() == last) break;
+    }
+  }
+}
+
+void Streams::wait(Lock& lock, const CompletionRef& completion) {
+  check_will_end(completion);
+  while (is_pending(completion))
+    if (!advance(lock, completion)) changed_.wait(lock);
+}
+
+bool Streams::is_done(Stream& stream) {
+  check_not_capturing(stream);
+  return !is_pending(stream.last) && implicit_waits(stream).empty();
+}
+
+void Streams::synchronize(Lock& lock, Stream& stream) {
+  check_not_capturing(stream);
+  // What the stream would have to wait for is part of it: the legacy stream ends when the blocking streams do.
+  const std::vector<CompletionRef> implicit = implicit_waits(stream);
+  const CompletionRef last = stream.last;
+  if (last != nullptr) wait(lock, last);
+  for (const auto& completion : implicit) wait(lock, completion);
+}
+
+void Streams::synchronize_context(Lock& lock, const Context& context) {
+  std::vector<CompletionRef> pending;
+  for (const auto& [handle, stream] : streams_)
+    if (stream->context == context.handle && is_pending(stream->last)) pending.push_back(stream->last);
+  for (const auto& completion : pending) wait(lock, completion);
+}
+
+void Streams::synchronize_device(Lock& lock, const Device& device) {
+  std::vector<CompletionRef> pending;
+  for (const auto& [handle, stream] : streams_)
+    if (stream->device == &device && is_pending(stream->last)) pending.push_back(stream->last);
+  for (const auto& completion : pending) wait(lock, completion);
+}
+
+std::uint64_t Streams::hold(Stream& stream, const Origin& origin) {
+  const std::uint64_t gate = next_gate_++;
+  closed_gates_.insert(gate);
+  try {
+    enqueue(stream, Work{.name = text("gate ", gate), .origin = origin, .gate = gate});
+  } catch (...) {
+    closed_gates_.erase(gate);
+    throw;
+  }
+  return gate;
+}
+
+void Streams::open(std::uint64_t gate) {
+  if (closed_gates_.erase(gate) == 0) invalid("gate ", gate, " is not closed");
+  changed_.notify_all();
+}
+
+std::size_t Streams::step(Lock& lock, Stream& stream, std::size_t count) {
+  if (!stream.is_manual()) invalid("only streams of devices with streams=manual can be stepped");
+  const auto kept = owner_of(stream);  // another thread may destroy it while its work runs
+  std::size_t ran = 0;
+  while (ran < count && is_ready(stream)) {
+    run_first(lock, stream);
+    ++ran;
+  }
+  return ran;
+}
+
+void Streams::drop_context(Lock& lock, const Context& context) {
+  std::vector<std::shared_ptr<Stream>> dropped;
+  for (const auto& [handle, stream] : streams_)
+    if (stream->context == context.handle) dropped.push_back(stream);
+  for (const auto& stream : dropped) {
+    of_dropped_contexts_.insert(stream->handle);
+    stream->is_destroyed = true;
+  }
+  std::erase_if(defaults_, [&](const auto& entry) { return entry.first.first == context.handle; });
+  std::erase_if(events_, [&](const auto& entry) { return entry.second.context == context.handle; });
+  for (const auto& stream : dropped) {
+    while (!stream->queue.empty()) {
+      if (is_stuck(*stream)) {
+        while (!stream->queue.empty()) finish_first(*stream);
+      } else if (!advance(lock, CompletionRef(stream->queue.front()->work.completion))) {
+        changed_.wait(lock);
+      }
+    }
+    erase_if_finished(*stream);
+  }
+  changed_.notify_all();  // for the workers, which have nothing to do any more
+}
+
+}  // namespace memlake::emulator
