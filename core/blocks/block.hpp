@@ -1,0 +1,60 @@
+#pragma once
+
+// Block: a piece of a segment. The blocks of a segment form a list in address order and tile it (I1).
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/address.hpp"
+#include "base/bytes.hpp"
+
+namespace memlake {
+
+/// A stream as the blocks know it: a small number. Blocks of different streams are ordered by it.
+using StreamId = std::uint32_t;
+
+enum class BlockState : std::uint8_t {
+  free,      ///< may serve a request of its stream
+  live,      ///< the caller holds it
+  pending,   ///< the caller freed it; other streams may still use it
+  unmapped,  ///< addresses of an expandable segment without memory behind them
+};
+
+struct BlockGroup;
+
+/// What a segment is made of. The pool's executor derives from it; here it only says how blocks in it behave.
+struct SegmentMemory {
+  AddressRange range;
+  std::size_t place = 0;     ///< in the pool's list of segments
+  std::uint64_t serial = 0;  ///< how many segments the pool made before it
+  Bytes page;  ///< of an expandable segment: what is mapped and unmapped at once; 0 for memory of one piece
+
+  SegmentMemory(AddressRange covered, Bytes page_size) : range(covered), page(page_size) {}
+  SegmentMemory(const SegmentMemory&) = delete;
+  SegmentMemory& operator=(const SegmentMemory&) = delete;
+  virtual ~SegmentMemory() = default;
+
+  [[nodiscard]] bool is_expandable() const { return page.count != 0; }
+};
+
+struct Block {
+  Address address;
+  Bytes size;
+  Bytes requested;            ///< of the caller; of the last one while it is free
+  BlockGroup* group;          ///< the small or the large blocks
+  SegmentMemory* memory;      ///< what the segment it lies in is made of
+  Block* previous = nullptr;  ///< neighbours in the segment
+  Block* next = nullptr;
+  StreamId stream;
+  BlockState state;
+  std::uint32_t awaited = 0;  ///< events that are still to come before it is free
+  std::uint64_t free_since =
+      0;                        ///< number of searches of its group when it became free: its age for garbage collection
+  std::vector<StreamId> users;  ///< other streams that recorded a use
+
+  [[nodiscard]] bool is_whole_segment() const { return previous == nullptr && next == nullptr; }
+  [[nodiscard]] Address end() const { return address + size; }
+};
+
+}  // namespace memlake

@@ -1,0 +1,66 @@
+#pragma once
+
+// FreeIndex: the free blocks of one stream, in order of (size, address): best fit, ties to the lowest address.
+//
+// Blocks lie in bins by size, 32 bins to a power of two, with a bitmap of the bins that are not empty. A bin is a small
+// sorted array. So a search looks at two words of the bitmap and one array; insertion and removal move a few entries in
+// one cache line or two. Sizes are multiples of 512 bytes, and below 16 KiB each has a bin of its own.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <tuple>
+#include <vector>
+
+#include "blocks/block.hpp"
+
+namespace memlake {
+
+class FreeIndex {
+ public:
+  void insert(Block* block);
+  /// pre: it was inserted, and neither its size nor its address changed since.
+  void erase(const Block* block);
+
+  /// The smallest block of at least `size` bytes, the lowest of those; null if there is none.
+  [[nodiscard]] Block* best_fit(Bytes size) const;
+
+  /// The block behind `block` in order; null at the end.
+  [[nodiscard]] Block* after(const Block* block) const;
+  /// The block before (size, address 0) in order; null at the beginning.
+  [[nodiscard]] Block* last_below(Bytes size) const;
+  [[nodiscard]] Block* before(const Block* block) const;
+
+  [[nodiscard]] bool is_empty() const { return summary_ == 0; }
+  [[nodiscard]] Block* first() const;
+  [[nodiscard]] Block* last() const;
+
+ private:
+  // The key is stored beside the pointer: comparing must not touch the blocks themselves.
+  struct Entry {
+    std::uint64_t size;
+    std::uint64_t serial;
+    std::uint64_t address;
+    Block* block;
+    friend bool operator<(const Entry& a, const Entry& b) {
+      return std::tie(a.size, a.serial, a.address) < std::tie(b.size, b.serial, b.address);
+    }
+  };
+  using Bin = std::vector<Entry>;
+
+  static constexpr unsigned kUnitBits = 9;       // sizes are multiples of 512
+  static constexpr unsigned kStepBits = 5;       // 32 bins to a power of two
+  static constexpr std::size_t kBins = 64 * 32;  // more than any 64-bit size needs
+
+  static std::size_t bin_of(std::uint64_t size);
+  [[nodiscard]] std::size_t next_bin(std::size_t from) const;        // first non-empty bin at or behind; kBins if none
+  [[nodiscard]] std::size_t previous_bin(std::size_t before) const;  // last non-empty bin before; kBins if none
+  void mark(std::size_t bin);
+  void unmark(std::size_t bin);
+
+  std::array<Bin, kBins> bins_;
+  std::array<std::uint64_t, kBins / 64> bitmap_{};
+  std::uint64_t summary_ = 0;  // one bit per word of the bitmap
+};
+
+}  // namespace memlake

@@ -1,0 +1,31 @@
+#pragma once
+
+// EventSource: how the pool learns that a stream has passed a point. Real CUDA events in a live pool; in a replay the
+// trace says when they are complete.
+
+#include <cstdint>
+
+#include "blocks/block.hpp"
+
+namespace memlake {
+
+class EventSource {
+ public:
+  /// Names one recorded point.
+  using Ticket = std::uint64_t;
+
+  EventSource() = default;
+  EventSource(const EventSource&) = delete;
+  EventSource& operator=(const EventSource&) = delete;
+  virtual ~EventSource() = default;
+
+  /// Marks the point that `stream` has reached, because of `block`.
+  virtual Ticket record(StreamId stream, const Block& block) = 0;
+  virtual bool is_done(Ticket ticket) = 0;
+  /// Waits in the host until it is done.
+  virtual void wait(Ticket ticket) = 0;
+  /// Waits in the host until the stream has done everything.
+  virtual void wait_for_stream(StreamId stream) = 0;
+};
+
+}  // namespace memlake

@@ -1,0 +1,35 @@
+#pragma once
+
+// The counters of a pool, in PyTorch's sense of the words: requested <= allocated <= held.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/bytes.hpp"
+
+namespace memlake {
+
+/// A number of bytes now, and the most it ever was.
+struct Level {
+  Bytes now;
+  Bytes peak;
+
+  void add(Bytes bytes) {
+    now = now + bytes;
+    peak = std::max(peak, now);
+  }
+  void subtract(Bytes bytes) { now = now - bytes; }
+};
+
+struct PoolStats {
+  Level requested;  ///< what callers asked for, until their blocks are free again
+  Level allocated;  ///< their blocks with slack, until the call of free
+  Level active;     ///< their blocks with slack, until they are free again
+  Level held;       ///< physical memory, created and not released
+  std::uint64_t allocations = 0;
+  std::uint64_t frees = 0;
+  std::uint64_t retries = 0;  ///< requests for which everything cached was given back
+  std::uint64_t ooms = 0;
+};
+
+}  // namespace memlake

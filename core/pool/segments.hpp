@@ -1,0 +1,52 @@
+#pragma once
+
+// What segments are made of: memory in one piece, or addresses that get and lose memory page by page. Owners do the
+// undoing.
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "blocks/block.hpp"
+#include "vmm/mapping.hpp"
+#include "vmm/plain_allocation.hpp"
+
+namespace memlake {
+
+class PlainSegment final : public SegmentMemory {
+ public:
+  explicit PlainSegment(PlainAllocation allocation)
+      : SegmentMemory(allocation.range(), {0}), allocation_(std::move(allocation)) {}
+
+ private:
+  PlainAllocation allocation_;
+};
+
+class ExpandableSegment final : public SegmentMemory {
+ public:
+  ExpandableSegment(std::shared_ptr<Device> device, Bytes size, Bytes page_size);
+
+  /// Puts memory behind the pages that [begin, begin + size) touches; `begin` is a page's. Returns what was mapped. All
+  /// or nothing: if a page cannot be had, none of this call's is kept and the error passes.
+  AddressRange map(Address begin, Bytes size);
+
+  /// The pages that lie wholly inside a range; of size 0 if there are none.
+  AddressRange whole_pages(AddressRange inside) const;
+  /// Takes the memory from whole pages that are mapped.
+  void unmap(AddressRange pages);
+
+ private:
+  /// The page an address lies in, and the first page that begins at or behind it.
+  std::size_t page_of(Address address) const { return (address - range.begin).count / page.count; }
+  std::size_t page_from(Address address) const { return page_of({address.value + page.count - 1}); }
+  AddressRange pages_at(std::size_t first, std::size_t last) const {
+    return {range.begin + page * first, page * (last - first)};
+  }
+
+  std::shared_ptr<Device> device_;
+  std::shared_ptr<Reservation> reservation_;
+  std::vector<std::optional<Mapping>> pages_;  // a mapping owns its chunk
+};
+
+}  // namespace memlake

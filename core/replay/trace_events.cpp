@@ -1,0 +1,47 @@
+#include "replay/trace_events.hpp"
+
+namespace memlake {
+
+EventSource::Ticket TraceEvents::record(StreamId, const Block&) {
+  ++records;
+  if (mode_ == EventMode::immediate) return 0;
+  const Ticket ticket = points_.size();
+  points_.push_back({row_, false});
+  if (mode_ == EventMode::recorded) of_id_[id_].push_back(ticket);
+  return ticket;
+}
+
+bool TraceEvents::is_complete(Ticket ticket) const {
+  switch (mode_) {
+    case EventMode::immediate:
+      return true;
+    case EventMode::recorded:
+      return ticket < done_before_ || points_[ticket].is_done;
+    case EventMode::lag:
+      return ticket < done_before_ || row_ >= points_[ticket].row + lag_;
+  }
+  return true;
+}
+
+bool TraceEvents::is_done(Ticket ticket) {
+  ++queries;
+  return is_complete(ticket);
+}
+
+void TraceEvents::wait(Ticket ticket) {
+  ++synchronisations;
+  if (is_complete(ticket)) return;
+  ++host_waits;
+  all_done();
+}
+
+void TraceEvents::wait_for_stream(StreamId) { ++synchronisations; }
+
+void TraceEvents::done(std::uint32_t id) {
+  const auto found = of_id_.find(id);
+  if (found == of_id_.end()) return;
+  for (const Ticket ticket : found->second) points_[ticket].is_done = true;
+  of_id_.erase(found);
+}
+
+}  // namespace memlake

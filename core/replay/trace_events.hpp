@@ -1,0 +1,58 @@
+#pragma once
+
+// TraceEvents: when events of a replay are complete. Nothing runs in a replay, so the trace, or a rule, says it.
+
+#include <cstdint>
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "pool/event_source.hpp"
+
+namespace memlake {
+
+enum class EventMode {
+  immediate,  ///< complete when first asked for
+  recorded,   ///< pending until the trace says that the freed allocation's event is done, or that the device was
+              ///< synchronised
+  lag,        ///< complete a number of rows later: a host that runs ahead
+};
+
+class TraceEvents final : public EventSource {
+ public:
+  TraceEvents(EventMode mode, std::uint64_t lag) : mode_(mode), lag_(lag) {}
+
+  Ticket record(StreamId stream, const Block& block) override;
+  bool is_done(Ticket ticket) override;
+  void wait(Ticket ticket) override;
+  void wait_for_stream(StreamId stream) override;
+
+  // What the replayer tells.
+  void set_row(std::uint64_t row) { row_ = row; }
+  void freeing(std::uint32_t id) { id_ = id; }
+  void done(std::uint32_t id);
+  void all_done() { done_before_ = points_.size(); }
+
+  std::uint64_t records = 0;
+  std::uint64_t queries = 0;
+  std::uint64_t synchronisations = 0;
+  std::uint64_t host_waits = 0;  ///< times the host had to wait for something that was not complete
+
+ private:
+  struct Point {
+    std::uint64_t row;
+    bool is_done;
+  };
+
+  [[nodiscard]] bool is_complete(Ticket ticket) const;
+
+  EventMode mode_;
+  std::uint64_t lag_;
+  std::uint64_t row_ = 0;
+  std::uint32_t id_ = 0;
+  std::vector<Point> points_;
+  std::unordered_map<std::uint32_t, std::vector<Ticket>> of_id_;  // only in `recorded`
+  std::size_t done_before_ = 0;                                   // all points before this one are done
+};
+
+}  // namespace memlake

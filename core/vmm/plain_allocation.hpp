@@ -1,0 +1,31 @@
+#pragma once
+
+// PlainAllocation: owns memory of cuMemAlloc, addresses and bytes in one.
+
+#include <memory>
+
+#include "base/address.hpp"
+#include "base/ownership.hpp"
+#include "driver/device.hpp"
+
+namespace memlake {
+
+class PlainAllocation {
+ public:
+  /// cuMemAlloc.
+  PlainAllocation(std::shared_ptr<Device> device, Bytes size);
+  PlainAllocation(PlainAllocation&&) noexcept = default;
+  PlainAllocation& operator=(PlainAllocation&&) = delete;
+  ~PlainAllocation();
+
+  AddressRange range() const noexcept { return range_; }
+
+ private:
+  void free();
+
+  std::shared_ptr<Device> device_;
+  AddressRange range_;
+  Ownership ownership_;
+};
+
+}  // namespace memlake
