@@ -10,8 +10,11 @@
 namespace memlake {
 
 Device::Device(Library& library, int ordinal, bool is_host_backed)
+    : Device(library, library.driver(), ordinal, is_host_backed) {}
+
+Device::Device(Library& library, Driver& driver, int ordinal, bool is_host_backed)
     : library_(library),
-      driver_(library.driver()),
+      driver_(driver),
       ordinal_(ordinal),
       is_host_backed_(is_host_backed),
       process_generation_(process_generation()) {}

@@ -21,6 +21,8 @@ class Device {
  public:
   /// Made by Library::device, which keeps one per ordinal.
   Device(Library& library, int ordinal, bool is_host_backed);
+  /// With a driver of its own around the library's, for instance one that counts for this device alone.
+  Device(Library& library, Driver& driver, int ordinal, bool is_host_backed);
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
   ~Device();

@@ -1,5 +1,6 @@
 #include "replay/replay.hpp"
 
+#include <algorithm>
 #include <ctime>
 #include <vector>
 
@@ -13,52 +14,93 @@ double thread_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
+OutOfMemoryPicture picture(const Pool& pool, std::uint64_t row, Bytes requested) {
+  const PoolStats& stats = pool.stats();
+  Bytes largest{0};
+  for (const BlockGroup* group : {&pool.blocks().small, &pool.blocks().large})
+    for (const auto& index : group->free)
+      if (index != nullptr && !index->is_empty()) largest = std::max(largest, index->last()->size);
+  return {.row = row,
+          .requested = requested,
+          .held = stats.held.now,
+          .allocated = stats.allocated.now,
+          .pending = stats.active.now - stats.allocated.now,
+          .free = stats.held.now - stats.active.now,
+          .largest_free = largest};
+}
+
+/// The rows of one trace and what is live of them.
+class Player {
+ public:
+  Player(const TraceColumns& trace, Pool& pool, TraceEvents& events) : trace_(trace), pool_(pool), events_(events) {}
+
+  /// False if a request found no memory.
+  bool play(std::size_t row) {
+    const std::uint32_t id = trace_.id[row];
+    events_.set_row(row);
+    switch (trace_.op[row]) {
+      case TraceColumns::allocate:
+        if (live_.size() <= id) live_.resize(std::size_t{id} + 1);
+        if (trace_.bytes[row] == 0) return true;
+        live_[id] = pool_.allocate({trace_.bytes[row]}, trace_.stream[row]);
+        return live_[id] != nullptr;
+      case TraceColumns::free:
+        if (Block* block = live_block(id)) {
+          events_.freeing(id);
+          pool_.free(block);
+          live_[id] = nullptr;
+        }
+        return true;
+      case TraceColumns::record_stream:
+        if (Block* block = live_block(id)) pool_.record_use(block, trace_.stream[row]);
+        return true;
+      case TraceColumns::event_done:
+        events_.done(id);
+        return true;
+      case TraceColumns::synchronise:
+        events_.all_done();
+        return true;
+      case TraceColumns::empty_cache:
+        pool_.release_cached();
+        return true;
+      default:
+        return true;
+    }
+  }
+
+ private:
+  [[nodiscard]] Block* live_block(std::uint32_t id) const { return id < live_.size() ? live_[id] : nullptr; }
+
+  const TraceColumns& trace_;
+  Pool& pool_;
+  TraceEvents& events_;
+  std::vector<Block*> live_;  // by id; null where nothing is live
+};
+
 }  // namespace
 
-ReplayOutcome replay(const TraceColumns& trace, Pool& pool, TraceEvents& events, bool goes_on) {
+ReplayOutcome replay(const TraceColumns& trace, Pool& pool, TraceEvents& events, const ReplayOptions& options) {
   ReplayOutcome outcome;
-  std::vector<Block*> blocks;  // by id; null where nothing is live
+  Player player(trace, pool, events);
+  const std::uint64_t every = options.rows_per_sample;
+  std::uint64_t next_sample = every == 0 ? UINT64_MAX : 0;
+  const auto sample = [&] {
+    outcome.timeline.push_back({outcome.rows, pool.stats().allocated.now, pool.stats().held.now});
+  };
   const double start = thread_seconds();
   for (std::size_t row = 0; row < trace.op.size(); ++row) {
-    const std::uint32_t id = trace.id[row];
-    events.set_row(row);
-    switch (trace.op[row]) {
-      case TraceColumns::allocate: {
-        if (blocks.size() <= id) blocks.resize(id + 1);
-        if (trace.bytes[row] == 0) break;
-        blocks[id] = pool.allocate({trace.bytes[row]}, trace.stream[row]);
-        if (blocks[id] != nullptr) break;
-        if (!outcome.failed_row) outcome.failed_row = row;
-        if (!goes_on) {
-          outcome.cpu_seconds = thread_seconds() - start;
-          return outcome;
-        }
-        break;
-      }
-      case TraceColumns::free:
-        if (id >= blocks.size() || blocks[id] == nullptr) break;
-        events.freeing(id);
-        pool.free(blocks[id]);
-        blocks[id] = nullptr;
-        break;
-      case TraceColumns::record_stream:
-        if (id < blocks.size() && blocks[id] != nullptr) pool.record_use(blocks[id], trace.stream[row]);
-        break;
-      case TraceColumns::event_done:
-        events.done(id);
-        break;
-      case TraceColumns::synchronise:
-        events.all_done();
-        break;
-      case TraceColumns::empty_cache:
-        pool.release_cached();
-        break;
-      default:
-        break;
+    if (row == next_sample) [[unlikely]] {
+      sample();
+      next_sample += every;
+    }
+    if (!player.play(row)) [[unlikely]] {
+      if (!outcome.first_failure) outcome.first_failure = picture(pool, row, {trace.bytes[row]});
+      if (!options.goes_on) break;
     }
     ++outcome.rows;
   }
   outcome.cpu_seconds = thread_seconds() - start;
+  if (every != 0) sample();
   return outcome;
 }
 

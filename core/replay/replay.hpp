@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "pool/pool.hpp"
 #include "replay/trace_events.hpp"
@@ -28,13 +29,35 @@ struct TraceColumns {
   std::span<const std::uint8_t> stream;
 };
 
-struct ReplayOutcome {
-  std::optional<std::uint64_t> failed_row;  ///< the first allocation that found no memory
-  std::uint64_t rows = 0;                   ///< how many were replayed
-  double cpu_seconds = 0;                   ///< of the replaying thread, the policy and its driver calls
+/// What the pool looked like when a request found no memory.
+struct OutOfMemoryPicture {
+  std::uint64_t row = 0;
+  Bytes requested;
+  Bytes held;
+  Bytes allocated;  ///< live blocks with slack
+  Bytes pending;    ///< freed, but awaited by another stream
+  Bytes free;       ///< cached, in any group and of any stream
+  Bytes largest_free;
 };
 
-/// Runs the rows in order; stops at the first allocation that fails unless `goes_on`.
-ReplayOutcome replay(const TraceColumns& trace, Pool& pool, TraceEvents& events, bool goes_on);
+struct Sample {
+  std::uint64_t row;
+  Bytes allocated;
+  Bytes held;
+};
+
+struct ReplayOutcome {
+  std::optional<OutOfMemoryPicture> first_failure;
+  std::uint64_t rows = 0;        ///< how many were replayed
+  double cpu_seconds = 0;        ///< of the replaying thread, the policy and its driver calls
+  std::vector<Sample> timeline;  ///< one sample each so many rows, and one at the end
+};
+
+struct ReplayOptions {
+  bool goes_on = false;               ///< past a failed allocation, instead of ending there
+  std::uint64_t rows_per_sample = 0;  ///< 0: no timeline
+};
+
+ReplayOutcome replay(const TraceColumns& trace, Pool& pool, TraceEvents& events, const ReplayOptions& options);
 
 }  // namespace memlake
