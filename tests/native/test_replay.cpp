@@ -1,0 +1,121 @@
+// Pool and replay beyond PyTorch's figures: event modes, the direct policy, timelines, what is left behind.
+
+#include "emulated.hpp"
+#include "policy/direct_policy.hpp"
+#include "policy/torch_policy.hpp"
+#include "replay/replay_device.hpp"
+#include "synthetic_trace.hpp"
+#include "test.hpp"
+
+namespace memlake {
+namespace {
+
+constexpr std::size_t kRows = 4000;
+constexpr Bytes kAmple = GiB * 8;
+
+TEST(a_replay_gives_the_same_twice) {
+  const test::SyntheticTrace trace(kRows);
+  std::vector<std::uint64_t> held;
+  for (int i = 0; i < 2; ++i) {
+    ReplayDevice device(test::emulator(), GiB * 4);
+    TraceEvents events(EventMode::lag, 100);
+    Pool pool(device.device(), std::make_unique<TorchPolicy>(TorchOptions{}), events, TorchOptions::kUnlimited);
+    static_cast<void>(replay(trace.columns(), pool, events, {.goes_on = true}));
+    held.push_back(pool.stats().held.peak.count);
+  }
+  EXPECT_EQ(held[0], held[1]);
+}
+
+TEST(live_pending_and_free_bytes_add_up_to_what_is_held) {
+  const test::SyntheticTrace trace(kRows);
+  ReplayDevice device(test::emulator(), kAmple);
+  TraceEvents events(EventMode::lag, 50);
+  Pool pool(device.device(), std::make_unique<TorchPolicy>(TorchOptions{}), events, TorchOptions::kUnlimited);
+  static_cast<void>(replay(trace.columns(), pool, events, {}));
+  Bytes free{0};
+  for (const BlockGroup* group : {&pool.blocks().small, &pool.blocks().large})
+    for (const auto& index : group->free)
+      for (Block* block = index ? index->first() : nullptr; block != nullptr; block = index->after(block))
+        free = free + block->size;
+  EXPECT_EQ((pool.stats().active.now + free).count, pool.stats().held.now.count);
+  EXPECT_EQ(pool.stats().held.now.count, (kAmple - device.device()->free_memory()).count);
+}
+
+TEST(the_direct_policy_holds_what_is_live) {
+  const test::SyntheticTrace trace(kRows);
+  ReplayDevice device(test::emulator(), kAmple);
+  TraceEvents events(EventMode::immediate, 0);
+  Pool pool(device.device(), std::make_unique<DirectPolicy>(), events, TorchOptions::kUnlimited);
+  static_cast<void>(replay(trace.columns(), pool, events, {}));
+  EXPECT_EQ(pool.stats().held.now.count, pool.stats().active.now.count);
+  EXPECT_EQ(device.calls().count(Call::cuMemAlloc), pool.stats().allocations);
+}
+
+TEST(memory_used_elsewhere_is_not_reused_before_its_event) {
+  // Allocated on stream 0, used on stream 1, freed; then a second request, the event, and a third.
+  const std::vector<std::uint8_t> op{0, 2, 1, 0, 3, 0};
+  const std::vector<std::uint32_t> id{0, 0, 0, 1, 0, 2};
+  const std::vector<std::uint64_t> bytes{MiB.count * 30, 0, 0, MiB.count * 30, 0, MiB.count * 30};
+  const std::vector<std::uint8_t> stream{0, 1, 0, 0, 0, 0};
+  const auto allocs_after = [&](EventMode mode, std::size_t rows) {
+    ReplayDevice device(test::emulator(), kAmple);
+    TraceEvents events(mode, 0);
+    Pool pool(device.device(), std::make_unique<TorchPolicy>(TorchOptions{}), events, TorchOptions::kUnlimited);
+    const TraceColumns trace{std::span(op).first(rows), std::span(id).first(rows), std::span(bytes).first(rows),
+                             std::span(stream).first(rows)};
+    static_cast<void>(replay(trace, pool, events, {}));
+    return device.calls().count(Call::cuMemAlloc);
+  };
+  EXPECT_EQ(allocs_after(EventMode::immediate, 4), 1U);
+  EXPECT_EQ(allocs_after(EventMode::recorded, 4), 2U);
+  EXPECT_EQ(allocs_after(EventMode::recorded, 6), 2U);  // the event came: the first block is free
+}
+
+TEST(a_request_that_must_wait_counts_one_host_wait) {
+  const std::vector<std::uint8_t> op{0, 2, 1, 0};
+  const std::vector<std::uint32_t> id{0, 0, 0, 1};
+  const std::vector<std::uint64_t> bytes{MiB.count * 30, 0, 0, MiB.count * 30};
+  const std::vector<std::uint8_t> stream{0, 1, 0, 0};
+  ReplayDevice device(test::emulator(), MiB * 40);
+  TraceEvents events(EventMode::recorded, 0);
+  Pool pool(device.device(), std::make_unique<TorchPolicy>(TorchOptions{}), events, TorchOptions::kUnlimited);
+  const ReplayOutcome outcome = replay({op, id, bytes, stream}, pool, events, {});
+  EXPECT(!outcome.first_failure);
+  EXPECT_EQ(events.host_waits, 1U);
+  EXPECT_EQ(pool.stats().retries, 1U);
+}
+
+TEST(a_failure_says_what_the_pool_looked_like) {
+  const std::vector<std::uint8_t> op{0, 0};
+  const std::vector<std::uint32_t> id{0, 1};
+  const std::vector<std::uint64_t> bytes{MiB.count * 30, MiB.count * 30};
+  const std::vector<std::uint8_t> stream{0, 0};
+  ReplayDevice device(test::emulator(), MiB * 40);
+  TraceEvents events(EventMode::immediate, 0);
+  Pool pool(device.device(), std::make_unique<TorchPolicy>(TorchOptions{}), events, TorchOptions::kUnlimited);
+  const ReplayOutcome outcome = replay({op, id, bytes, stream}, pool, events, {.rows_per_sample = 1});
+  EXPECT(outcome.first_failure && outcome.first_failure->row == 1);
+  EXPECT_EQ(outcome.first_failure->held.count, (MiB * 30).count);
+  EXPECT_EQ(outcome.rows, 1U);
+  EXPECT_EQ(outcome.timeline.back().held.count, (MiB * 30).count);
+}
+
+TEST(a_pool_that_ends_leaves_nothing_on_the_device) {
+  const test::Holdings before;
+  {
+    const test::SyntheticTrace trace(kRows);
+    ReplayDevice device(test::emulator(), kAmple);
+    TraceEvents events(EventMode::immediate, 0);
+    {
+      TorchOptions options;
+      options.is_expandable = true;
+      Pool pool(device.device(), std::make_unique<TorchPolicy>(options), events, TorchOptions::kUnlimited);
+      static_cast<void>(replay(trace.columns(), pool, events, {}));
+    }
+    EXPECT_EQ(device.device()->free_memory().count, kAmple.count);
+  }
+  EXPECT_EQ(test::Holdings{}, before);
+}
+
+}  // namespace
+}  // namespace memlake
