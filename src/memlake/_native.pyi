@@ -1,150 +1,436 @@
-# The interface between Python and the native core. Native code knows no strings of people ("8GiB"), no defaults, no
-# NumPy: it takes integers and native objects. Every driver failure raises memlake.errors.DriverError (or its subclass
-# ContractViolation); a library that cannot be loaded raises memlake.errors.ConfigError.
-# Once the interpreter has begun to exit (atexit), a dropped owner makes no driver call: work may be in flight, and the
-# driver takes everything back anyway. An explicit close() still does what it says.
-# A daemon thread that comes back from the core while the interpreter is finalizing must neither end nor unwind (before
-# Python 3.14 taking the GIL then calls pthread_exit, and a forced unwind through C++ aborts the process): it sleeps.
+"""
+The native core. It knows no sizes like '8GiB', no defaults and no NumPy: it takes integers and native objects.
+A driver failure raises memlake.errors.DriverError or its subclass ContractViolation, a library that cannot be
+loaded memlake.errors.ConfigError, use after close memlake.errors.ClosedError, closing twice InvalidFree.
+Once the interpreter has begun to exit (atexit), a dropped owner makes no driver call: work may be in flight, and
+the system takes everything back anyway. An explicit close() still does what it says. A daemon thread that comes
+back from the core while the interpreter is finalizing sleeps.
+"""
 
 from collections.abc import Sequence
+from typing import Annotated
+
+import numpy
+from numpy.typing import NDArray
+
 
 __version__: str
 
 def noop() -> None:
-    """Does nothing; its cost is the cost of a call from Python into the core."""
+    """
+    Does nothing; its cost is the cost of a call from Python into the core.
+    """
 
 class Driver:
-    """A loaded driver library. Loading the same file twice gives the same object's state."""
+    """
+    A loaded driver library. Loading the same file twice gives the same object.
+    """
+
     @staticmethod
     def load(library: str) -> Driver:
         """dlopen; resolves the table; does not initialise."""
+
     def initialize(self) -> None:
         """cuInit(0)."""
+
     @property
-    def library(self) -> str: ...
+    def library(self) -> str:
+        """The file it was loaded from."""
+
     @property
-    def is_emulated(self) -> bool: ...
-    def version(self) -> int: ...
-    def device_count(self) -> int: ...
+    def is_emulated(self) -> bool:
+        """True if the library is memlake's emulator."""
+
+    def version(self) -> int:
+        """1000 * major + 10 * minor of the newest CUDA the driver supports."""
+
+    def device_count(self) -> int:
+        """How many devices this process sees."""
+
     def device(self, ordinal: int) -> Device:
-        """The device with this ordinal; the same native object for the same ordinal."""
-    # wrappers of the table
-    def call_counts(self) -> dict[str, int]: ...
-    def modelled_us(self) -> float: ...
-    def reset_counts(self) -> None: ...
+        """The device with this ordinal; equal objects for the same ordinal."""
+
+    def call_counts(self) -> dict[str, int]:
+        """
+        Calls made since the last reset, by CUDA name; those never made are left out.
+        """
+
+    def modelled_us(self) -> float:
+        """What these calls cost on a real device, by the cost table."""
+
+    def reset_counts(self) -> None:
+        """Counts and modelled time start at 0 again."""
+
     def fail(self, call: str, nth: int, code: int) -> None:
-        """The nth call from now (1 = the next) of `call` ("" = of any) answers `code`; the library is not asked."""
-    def clear_faults(self) -> None: ...
-    # only on the emulator; DriverError 801 elsewhere
-    def add_devices(self, config: str) -> tuple[int, int]: ...
-    def close_devices(self, first: int, count: int) -> None: ...
-    def ledger(self) -> str: ...
-    def reset_ledger(self) -> None: ...
-    def open_gate(self, gate: int) -> None: ...
+        """
+        The nth call from now (1 = the next) of `call` ("" = of any) answers `code`; the library is not asked.
+        """
+
+    def clear_faults(self) -> None:
+        """Forgets what fail() asked for."""
+
+    def add_devices(self, config: str) -> tuple[int, int]:
+        """
+        (first ordinal, count) of new emulated devices. ConfigError for a config that cannot be understood.
+        """
+
+    def close_devices(self, first: int, count: int) -> None:
+        """Removes emulated devices and everything that lives on them."""
+
+    def ledger(self) -> str:
+        """Everything that exists in the emulator, as JSON."""
+
+    def reset_ledger(self) -> None:
+        """Forgets counted calls, violations and warnings; what exists stays."""
+
+    def open_gate(self, gate: int) -> None:
+        """Opens a gate that Device.hold() made."""
 
 class Device:
-    """One device; retains its primary context on first need and makes it current around every call."""
+    """
+    One device; retains its primary context on first need and makes it current around calls.
+    """
+
     @property
-    def driver(self) -> Driver: ...
+    def driver(self) -> Driver:
+        """The driver it belongs to."""
+
     @property
-    def ordinal(self) -> int: ...
+    def ordinal(self) -> int:
+        """Its number in the driver."""
+
     @property
-    def is_open(self) -> bool: ...
+    def is_open(self) -> bool:
+        """False once an emulated device was closed."""
+
     @property
     def is_host_backed(self) -> bool:
-        """True on an emulated device whose memory the CPU can touch at its device address."""
-    def name(self) -> str: ...
-    def uuid(self) -> bytes: ...
-    def total_memory(self) -> int: ...
-    def free_memory(self) -> int: ...
-    def granularity(self, recommended: bool) -> int: ...
-    def attribute(self, attribute: int) -> int: ...
-    def can_access(self, peer: Device) -> bool: ...
-    def synchronize(self) -> None: ...
-    # streams and events, by raw handle (they may be foreign)
-    def stream_is_done(self, stream: int) -> bool: ...
-    def stream_synchronize(self, stream: int) -> None: ...
-    def stream_wait(self, stream: int, event: int) -> None: ...
-    def event_record(self, event: int, stream: int) -> None: ...
-    def event_is_done(self, event: int) -> bool: ...
-    def event_synchronize(self, event: int) -> None: ...
-    def event_elapsed_ms(self, start: int, end: int) -> float: ...
-    # bytes; asynchronous on the given stream. Host addresses are plain integers: the caller keeps the memory alive.
-    def copy(self, destination: int, source: int, nbytes: int, stream: int) -> None: ...
-    def copy_from_host(self, destination: int, source: int, nbytes: int, stream: int) -> None: ...
-    def copy_to_host(self, destination: int, source: int, nbytes: int, stream: int) -> None: ...
-    def fill(self, destination: int, value: int, nbytes: int, stream: int) -> None: ...
-    # access rights over a mapped range, one driver call; flags 0, 1 or 3
-    def set_access(self, address: int, nbytes: int, devices: Sequence[Device], flags: int) -> None: ...
-    def get_access(self, address: int, device: Device) -> int: ...
-    # only on the emulator; DriverError 801 elsewhere. On the device, not the driver: stream 0 means something only with a
-    # context current.
+        """
+        True on an emulated device whose memory the CPU can touch at its device address.
+        """
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    def __hash__(self) -> int: ...
+
+    def name(self) -> str:
+        """Its name."""
+
+    def uuid(self) -> bytes:
+        """16 bytes that identify it."""
+
+    def total_memory(self) -> int:
+        """All its memory, in bytes."""
+
+    def free_memory(self) -> int:
+        """Bytes free now, other processes included. Not a promise."""
+
+    def granularity(self, recommended: bool) -> int:
+        """The granule of physical memory, in bytes."""
+
+    def attribute(self, attribute: int) -> int:
+        """A device attribute by its number in cuda.h."""
+
+    def can_access(self, peer: Device) -> bool:
+        """Whether it can reach memory of `peer`; False for itself, as in CUDA."""
+
+    def synchronize(self) -> None:
+        """Waits until all work of the device is complete."""
+
+    def copy(self, destination: int, source: int, nbytes: int, stream: int) -> None:
+        """Queues a copy between device addresses."""
+
+    def copy_from_host(self, destination: int, source: int, nbytes: int, stream: int) -> None:
+        """
+        Queues a copy from a host address; the caller keeps that memory alive until it is complete.
+        """
+
+    def copy_to_host(self, destination: int, source: int, nbytes: int, stream: int) -> None:
+        """
+        Queues a copy to a host address; the caller keeps that memory alive until it is complete.
+        """
+
+    def fill(self, destination: int, value: int, nbytes: int, stream: int) -> None:
+        """Queues setting bytes to a value from 0 to 255."""
+
+    def set_access(self, address: int, nbytes: int, devices: Sequence[Device], flags: int) -> None:
+        """
+        One driver call that sets the rights (0 none, 1 read, 3 read and write) of devices over whole mappings.
+        """
+
+    def get_access(self, address: int, device: Device) -> int:
+        """The rights of `device` at a mapped address: 0, 1 or 3."""
+
+    def stream_is_done(self, stream: int) -> bool:
+        """Whether all work of the stream is complete."""
+
+    def stream_synchronize(self, stream: int) -> None:
+        """Waits until all work of the stream is complete."""
+
+    def stream_wait(self, stream: int, event: int) -> None:
+        """Later work of the stream waits, on the device, for the event."""
+
+    def event_record(self, event: int, stream: int) -> None:
+        """The event stands for all work queued on the stream so far."""
+
+    def event_is_done(self, event: int) -> bool:
+        """
+        Whether the event's recording is complete; True if it was never recorded.
+        """
+
+    def event_synchronize(self, event: int) -> None:
+        """Waits until the event's recording is complete."""
+
+    def event_elapsed_ms(self, start: int, end: int) -> float:
+        """Milliseconds between two recordings of events made with timing."""
+
     def launch(self, stream: int, name: str, ranges: Sequence[tuple[int, int, bool]]) -> None:
-        """Queues work that declares its ranges: (address, nbytes, is_write)."""
+        """
+        Queues emulated work that declares its ranges: (address, nbytes, is_write).
+        """
+
     def hold(self, stream: int) -> int:
-        """Queues a gate; Driver.open_gate opens it."""
-    def step(self, stream: int, count: int) -> int: ...
-    def pending(self, stream: int) -> int: ...
+        """
+        Queues a gate: what comes behind it does not run until Driver.open_gate().
+        """
+
+    def step(self, stream: int, count: int) -> int:
+        """
+        Runs up to `count` pieces of queued work of a manual stream; returns how many ran.
+        """
+
+    def pending(self, stream: int) -> int:
+        """How many pieces of work of the stream are not finished."""
 
 class StreamOwner:
+    """
+    Owns a stream; dropping it destroys the stream. Queued work still runs.
+    """
+
     def __init__(self, device: Device, nonblocking: bool, priority: int) -> None: ...
+
     @property
-    def handle(self) -> int: ...
-    def close(self) -> None: ...
+    def handle(self) -> int:
+        """The CUstream, as an integer."""
+
+    @property
+    def is_open(self) -> bool:
+        """False after close()."""
+
+    def close(self) -> None:
+        """Destroys the stream."""
 
 class EventOwner:
+    """Owns an event; dropping it destroys the event."""
+
     def __init__(self, device: Device, timing: bool) -> None: ...
+
     @property
-    def handle(self) -> int: ...
-    def close(self) -> None: ...
+    def handle(self) -> int:
+        """The CUevent, as an integer."""
+
+    @property
+    def is_open(self) -> bool:
+        """False after close()."""
+
+    def close(self) -> None:
+        """Destroys the event."""
 
 class PhysicalChunk:
     """Owns memory made by one create call. Mappings share its ownership."""
+
     def __init__(self, device: Device, nbytes: int, exportable: bool) -> None: ...
+
     @staticmethod
-    def import_fd(device: Device, fd: int, nbytes: int) -> PhysicalChunk: ...
-    def export_fd(self) -> int: ...
+    def import_fd(device: Device, fd: int, nbytes: int) -> PhysicalChunk:
+        """
+        The memory behind a descriptor that another chunk exported. The descriptor stays the caller's.
+        """
+
+    def export_fd(self) -> int:
+        """
+        A new file descriptor, which the caller closes; it keeps the memory alive.
+        """
+
     @property
-    def handle(self) -> int: ...
+    def handle(self) -> int:
+        """The driver's handle, as an integer."""
+
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """Its size."""
+
     @property
-    def device(self) -> Device: ...
+    def device(self) -> Device:
+        """Where the memory lies."""
+
     @property
-    def is_open(self) -> bool: ...
+    def is_open(self) -> bool:
+        """False after close()."""
+
     def close(self) -> None:
-        """Gives up this reference. The memory returns when the last mapping is gone, too."""
+        """
+        Gives up this reference. The memory returns when the last mapping is gone, too.
+        """
 
 class Reservation:
+    """
+    Owns a range of addresses; nothing is behind it until a Mapping is made.
+    """
+
     def __init__(self, device: Device, nbytes: int, alignment: int, hint: int) -> None: ...
+
     @property
-    def address(self) -> int: ...
+    def address(self) -> int:
+        """Where it begins."""
+
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """Its size."""
+
     @property
-    def is_open(self) -> bool: ...
+    def is_open(self) -> bool:
+        """False after close()."""
+
     def mapping_count(self) -> int:
         """How many Mapping objects still live in it."""
+
     def close(self) -> None:
-        """Raises memlake.errors.InvalidFree while mappings live in it."""
+        """
+        Gives the addresses back. Raises memlake.errors.InvalidFree while mappings live in it.
+        """
 
 class Mapping:
+    """Owns one chunk shown at one place of a reservation; keeps both alive."""
+
     def __init__(self, reservation: Reservation, offset: int, chunk: PhysicalChunk, nbytes: int) -> None: ...
+
     @property
-    def address(self) -> int: ...
+    def address(self) -> int:
+        """Where it begins."""
+
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """Its size."""
+
     @property
-    def is_open(self) -> bool: ...
+    def is_open(self) -> bool:
+        """False after close()."""
+
     def close(self) -> None:
         """Unmaps. On failure (work in flight) raises and stays mapped."""
 
 def stitch(device: Device, chunks: Sequence[PhysicalChunk], access: Sequence[Device]) -> tuple[Reservation, list[Mapping]]:
-    """One contiguous range that shows all chunks in order, readable and writable by `access`. All or nothing."""
+    """
+    One contiguous range that shows all chunks in order, readable and writable by `access`. All or nothing.
+    """
 
 def unmap(mappings: Sequence[Mapping]) -> None:
-    """Unmaps neighbours of one reservation (each begins where the one before it ends) with one driver call: all or
-    nothing. On failure raises and all stay mapped. Mappings of a closed device are gone already and are passed over."""
+    """
+    Unmaps neighbours of one reservation (each begins where the one before it ends) with one driver call: all or
+    nothing. On failure raises and all stay mapped. Mappings of a closed device are gone already and are passed over.
+    """
+
+class TorchOptions:
+    """The options of PyTorch's allocators, in bytes; PyTorch's own defaults."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def is_expandable(self) -> bool: ...
+
+    @is_expandable.setter
+    def is_expandable(self, arg: bool, /) -> None: ...
+
+    @property
+    def large_segment_size(self) -> int: ...
+
+    @large_segment_size.setter
+    def large_segment_size(self, arg: int, /) -> None: ...
+
+    @property
+    def max_split_size(self) -> int:
+        """2**64 - 1 until it is set: no limit."""
+
+    @max_split_size.setter
+    def max_split_size(self, arg: int, /) -> None: ...
+
+    @property
+    def max_non_split_rounding(self) -> int: ...
+
+    @max_non_split_rounding.setter
+    def max_non_split_rounding(self, arg: int, /) -> None: ...
+
+    @property
+    def garbage_collection_threshold(self) -> float: ...
+
+    @garbage_collection_threshold.setter
+    def garbage_collection_threshold(self, arg: float, /) -> None: ...
+
+    @property
+    def roundup_power2_divisions(self) -> list[int]:
+        """For requests of 1 MiB, 2 MiB, ... 32 GiB and more."""
+
+    @roundup_power2_divisions.setter
+    def roundup_power2_divisions(self, arg: Sequence[int], /) -> None: ...
+
+class ReplayReport:
+    """What a replay gave. All sizes in bytes."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows were replayed."""
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Of the replaying thread: the policy and its driver calls."""
+
+    @property
+    def failure(self) -> dict[str, int] | None:
+        """
+        The pool when a request first found no memory: row, requested, held, allocated, pending, free, largest_free.
+        """
+
+    @property
+    def timeline(self) -> tuple[list[int], list[int], list[int]]:
+        """Rows, bytes allocated, bytes held."""
+
+    @property
+    def calls(self) -> dict[str, int]:
+        """Driver calls by CUDA name."""
+
+    @property
+    def modelled_us(self) -> float:
+        """Driver time by the cost table."""
+
+    @property
+    def host_waits(self) -> int: ...
+
+    @property
+    def peak_requested(self) -> int: ...
+
+    @property
+    def peak_allocated(self) -> int: ...
+
+    @property
+    def peak_held(self) -> int: ...
+
+    @property
+    def end_held(self) -> int: ...
+
+    @property
+    def retries(self) -> int: ...
+
+    @property
+    def ooms(self) -> int: ...
+
+def replay(emulator: Driver, torch: TorchOptions | None, op: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], id: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], bytes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], capacity: int, limit: object | None, events: str, lag: int, goes_on: bool, rows_per_sample: int) -> ReplayReport:
+    """
+    Replays a trace on an emulated device of `capacity` bytes that exists for this call. torch=None: no pool, one
+    driver allocation per request. limit: what may be held, None for no limit. Runs without the GIL.
+    """
 
 def set_undo_failure_hook(hook: object | None) -> None:
-    """hook(call: str, code: int, detail: str) is told when the undo call of a dropped owner fails. None removes it."""
+    """
+    hook(call: str, code: int, detail: str) is told when the undo call of a dropped owner fails. None removes it.
+    """
