@@ -1,0 +1,21 @@
+"""Traces: what a program asked of its allocator, from a file or from columns, and what its own allocator did.
+
+`Trace` is also `memlake.Trace`. docs/reference/trace_format.md describes the files.
+"""
+
+from memlake.trace.failure import TraceFileError
+from memlake.trace.operations import Op
+from memlake.trace.recorded import Recorded, RecordedBlock, RecordedEvent, RecordedSegment
+from memlake.trace.trace import Row, Step, Trace
+
+__all__ = [
+    "Op",
+    "Recorded",
+    "RecordedBlock",
+    "RecordedEvent",
+    "RecordedSegment",
+    "Row",
+    "Step",
+    "Trace",
+    "TraceFileError",
+]

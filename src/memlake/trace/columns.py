@@ -1,0 +1,217 @@
+"""The columns of a trace and the rules that they keep.
+
+A trace that exists keeps all of them, so whoever replays it need not check anything:
+
+- every operation is known, every column has one entry per row;
+- an allocation's id is its number: the first allocation of the trace has id 0, the next one 1, and so on;
+- an id is allocated once, freed at most once and only after that; it is recorded on a stream only while it is live, and
+  its events are done only after its free;
+- sizes are at most 2^63 - 1; a cell that means nothing for its row is 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memlake.trace.operations import Op
+from memlake.units import LARGEST_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+__all__ = [
+    "MOST_ALLOCATIONS",
+    "MOST_STREAMS",
+    "BadRowError",
+    "Columns",
+    "as_column",
+    "is_free",
+    "normalize",
+    "read_only",
+]
+
+MOST_STREAMS = 2**16
+"""Streams are numbered from 0 to this, exclusively: a column of 16 bits. CUDA programs use a handful."""
+MOST_ALLOCATIONS = 2**32 - 1
+"""Ids have 32 bits, and the last value is left to those who need one that is no id."""
+
+
+class BadRowError(Exception):
+    """A row that breaks a rule; whoever reads a file turns it into a `TraceError` that names the place in that file."""
+
+    def __init__(self, row: int, reason: str, hint: str = "") -> None:
+        super().__init__(row, reason, hint)
+        self.row = row
+        self.reason = reason
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class Columns:
+    """One array per column, all of the same length and read-only."""
+
+    op: npt.NDArray[np.uint8]
+    id: npt.NDArray[np.uint32]
+    bytes: npt.NDArray[np.uint64]
+    stream: npt.NDArray[np.uint16]
+    tag: npt.NDArray[np.uint32]
+    time: npt.NDArray[np.int64] | None
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same array, which from now on nobody writes to."""
+    array.flags.writeable = False
+    return array
+
+
+def is_free(op: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Which rows give an allocation back."""
+    return np.isin(op, (Op.FREE, Op.FREE_ON))
+
+
+def as_column(
+    values: npt.ArrayLike, dtype: type[np.integer[Any]], largest: int, name: str, *, smallest: int = 0
+) -> npt.NDArray[Any]:
+    """An own copy of a column in the type that it has in memory.
+
+    Raises:
+        BadRowError: for the first value that is not a whole number from `smallest` to `largest`.
+    """
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise BadRowError(0, f"column {name} must have one dimension, not {array.ndim}")
+    if array.size == 0:
+        return np.zeros(0, dtype)
+    if array.dtype.kind not in "iu":
+        raise BadRowError(0, f"column {name} must have whole numbers, not {array.dtype}")
+    wrong = np.zeros(len(array), np.bool_)
+    # Comparing with a number that the type cannot have is an error in NumPy 2, and always false in truth.
+    limits = np.iinfo(array.dtype)
+    if limits.min < smallest:
+        wrong |= array < smallest
+    if limits.max > largest:
+        wrong |= array > largest
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise BadRowError(row, f"{name} {int(array[row])} is not between {smallest} and {largest}")
+    return array.astype(dtype, copy=True)
+
+
+def normalize(
+    op: npt.ArrayLike,
+    id: npt.ArrayLike,
+    bytes: npt.ArrayLike,
+    stream: npt.ArrayLike | None = None,
+    tag: npt.ArrayLike | None = None,
+    time: npt.ArrayLike | None = None,
+    num_tags: int = 0,
+) -> Columns:
+    """Checks columns against the rules above and numbers the allocations.
+
+    Raises:
+        BadRowError: for the first row that breaks a rule.
+    """
+    op = as_column(op, np.uint8, max(Op), "op")
+    rows = len(op)
+    ids = as_column(id, np.uint64, 2**64 - 1, "id")
+    nbytes = as_column(bytes, np.uint64, LARGEST_SIZE, "bytes")
+    streams = np.zeros(rows, np.uint16) if stream is None else as_column(stream, np.uint16, MOST_STREAMS - 1, "stream")
+    tags = np.zeros(rows, np.uint32) if tag is None else as_column(tag, np.uint32, max(num_tags - 1, 0), "tag")
+    times = None if time is None else as_column(time, np.int64, 2**63 - 1, "time", smallest=-(2**63))
+    for name, column in (("id", ids), ("bytes", nbytes), ("stream", streams), ("tag", tags), ("time", times)):
+        if column is not None and len(column) != rows:
+            raise BadRowError(min(len(column), rows), f"column {name} has {len(column)} rows and column op has {rows}")
+    # Cells that mean nothing are zero: other programs leave what they like in them, and equal traces are equal.
+    nbytes[op != Op.ALLOCATE] = 0
+    streams[~np.isin(op, (Op.ALLOCATE, Op.RECORD_STREAM, Op.FREE_ON))] = 0
+    ids[np.isin(op, (Op.SYNCHRONIZE, Op.EMPTY_CACHE))] = 0
+    _refuse_first((op == Op.STEP) & (ids >= 2**32), lambda row: f"step {ids[row]} is not below 2^32")
+    numbered = _number_allocations(op, ids)
+    _check_lives(op, ids, numbered)
+    own = numbered.astype(np.uint32)
+    return Columns(
+        read_only(op),
+        read_only(own),
+        read_only(nbytes),
+        read_only(streams),
+        read_only(tags),
+        None if times is None else read_only(times),
+    )
+
+
+def _refuse_first(wrong: npt.NDArray[np.bool_], why: Callable[[int], str]) -> None:
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise BadRowError(row, why(row))
+
+
+def _refers(op: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Which rows name an allocation that was made before."""
+    return np.isin(op, (Op.FREE, Op.FREE_ON, Op.RECORD_STREAM, Op.EVENT_DONE))
+
+
+def _number_allocations(op: npt.NDArray[np.uint8], ids: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """The id column with each allocation named by its number, and rows that are about none left as they are."""
+    allocated = ids[op == Op.ALLOCATE]
+    if len(allocated) > MOST_ALLOCATIONS:
+        raise BadRowError(0, f"{len(allocated)} allocations are more than the {MOST_ALLOCATIONS} that ids can name")
+    refers = _refers(op)
+    if np.array_equal(allocated, np.arange(len(allocated), dtype=np.uint64)):
+        _refuse_first(refers & (ids >= len(allocated)), lambda row: _unknown(op, ids, row))
+        return ids
+    order = np.argsort(allocated, kind="stable")
+    ordered = allocated[order]
+    twice = np.flatnonzero(ordered[1:] == ordered[:-1])
+    if len(twice):
+        # The sort is stable, so the later of two is the right one of the pair.
+        row = int(np.flatnonzero(op == Op.ALLOCATE)[order[twice + 1].min()])
+        raise BadRowError(row, f"id {ids[row]} is allocated a second time", "give every allocation an id of its own")
+    numbered: npt.NDArray[np.uint64] = ids.copy()
+    numbered[op == Op.ALLOCATE] = np.arange(len(allocated), dtype=np.uint64)
+    wanted = ids[refers]
+    if len(wanted):
+        found = np.minimum(np.searchsorted(ordered, wanted), max(len(ordered) - 1, 0))
+        known = ordered[found] == wanted if len(ordered) else np.zeros(len(wanted), np.bool_)
+        missing = refers.copy()
+        missing[refers] = ~known
+        _refuse_first(missing, lambda row: _unknown(op, ids, row))
+        numbered[refers] = order[found].astype(np.uint64)
+    return numbered
+
+
+def _check_lives(op: npt.NDArray[np.uint8], ids: npt.NDArray[np.uint64], numbered: npt.NDArray[np.uint64]) -> None:
+    """Each allocation is made, then freed once; recorded while live, done when freed."""
+    born = np.flatnonzero(op == Op.ALLOCATE)
+    rows = np.arange(len(op))
+    refers = np.flatnonzero(_refers(op))
+    early = np.zeros(len(op), np.bool_)
+    early[refers] = born[numbered[refers]] > refers
+    _refuse_first(early, lambda row: _unknown(op, ids, row))
+    frees = np.flatnonzero(is_free(op))
+    died = np.full(len(born), len(op))
+    # Assigned backwards, so that the first of several frees is the one that counts.
+    died[numbered[frees][::-1]] = frees[::-1]
+    again = np.zeros(len(op), np.bool_)
+    again[frees] = died[numbered[frees]] < frees
+    _refuse_first(again, lambda row: f"id {ids[row]} is freed a second time")
+    dead = np.zeros(len(op), np.bool_)
+    recorded = np.flatnonzero(op == Op.RECORD_STREAM)
+    dead[recorded] = died[numbered[recorded]] < recorded
+    _refuse_first(dead, lambda row: f"id {ids[row]} is recorded on a stream after it was freed")
+    done = np.flatnonzero(op == Op.EVENT_DONE)
+    live = np.zeros(len(op), np.bool_)
+    live[done] = died[numbered[done]] > rows[done]
+    _refuse_first(live, lambda row: f"the events of id {ids[row]} are done before it is freed")
+
+
+def _unknown(op: npt.NDArray[np.uint8], ids: npt.NDArray[np.uint64], row: int) -> str:
+    deed = {Op.FREE: "freed", Op.FREE_ON: "freed", Op.RECORD_STREAM: "recorded on a stream"}
+    return f"id {ids[row]} is {deed.get(Op(op[row]), 'reported done')}, but was not allocated before"

@@ -1,0 +1,49 @@
+"""A part of a trace as a trace of its own: what is live where the part begins is allocated first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memlake.trace.columns import is_free
+from memlake.trace.operations import Op
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from memlake.trace.columns import Columns
+
+__all__ = ["cut"]
+
+
+def cut(columns: Columns, start: int, stop: int) -> dict[str, npt.NDArray[Any] | None]:
+    """The columns of rows `start` to `stop`, as arguments of `Trace`.
+
+    Before them come the allocations that are live at `start`, in their order, and then the streams they were recorded
+    on. Left out are rows about allocations that were freed before `start` (their events may be done only now).
+    """
+    stop = max(start, stop)
+    is_allocation = columns.op == Op.ALLOCATE
+    born = np.flatnonzero(is_allocation)
+    died = np.full(len(born), len(columns))
+    frees = np.flatnonzero(is_free(columns.op))
+    died[columns.id[frees]] = frees
+    carried = born[(born < start) & (died >= start)]
+    records = np.flatnonzero(columns.op[:start] == Op.RECORD_STREAM)
+    records = records[died[columns.id[records]] >= start]
+    inside = np.arange(start, stop)
+    done = columns.op[inside] == Op.EVENT_DONE
+    late = np.zeros(len(inside), np.bool_)
+    late[done] = died[columns.id[inside[done]]] < start
+    rows = np.concatenate([carried, records, inside[~late]])
+    part: dict[str, npt.NDArray[Any] | None] = {
+        name: getattr(columns, name)[rows] for name in ("op", "id", "bytes", "stream", "tag")
+    }
+    part["time"] = None
+    if columns.time is not None:
+        time = columns.time[rows]
+        if start < len(columns):
+            time[: len(carried) + len(records)] = columns.time[start]
+        part["time"] = time
+    return part

@@ -1,0 +1,46 @@
+"""How reading a trace fails: with the file, the place in it, and what to do."""
+
+from __future__ import annotations
+
+from memlake.errors import TraceError
+
+__all__ = ["TraceFileError", "shorten"]
+
+
+class TraceFileError(TraceError):
+    """A trace that cannot be read.
+
+    Attributes:
+        reason: what is wrong.
+        path: the file, or None for a trace that was made in memory.
+        place: where in it, for instance ``"line 12"``, ``"row 7"`` or ``"byte 4711"``; None if all of it is wrong.
+        hint: what to do; may be empty.
+        row: the row of the trace that is wrong, from 0, where one is.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        path: str | None = None,
+        place: str | None = None,
+        hint: str = "",
+        row: int | None = None,
+    ) -> None:
+        super().__init__(reason, path, place, hint, row)
+        self.reason = reason
+        self.path = path
+        self.place = place
+        self.hint = hint
+        self.row = row
+
+    def __str__(self) -> str:
+        where = ": ".join(part for part in (self.path, self.place) if part is not None)
+        text = f"{where}: {self.reason}" if where else self.reason
+        return f"{text}; {self.hint}" if self.hint else text
+
+
+def shorten(value: object) -> str:
+    """Shows a value from a foreign file in a message: never more than a few words of it, and never raw bytes."""
+    # Slicing comes first: the repr of a value from a hostile file may be as large as the file.
+    text = repr(value[:60] if isinstance(value, (str, bytes)) else value)
+    return text if len(text) <= 60 else text[:57] + "..."

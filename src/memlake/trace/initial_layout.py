@@ -1,0 +1,193 @@
+"""How memory was laid out when a record begins, worked out from how it ends.
+
+Walking the segment events backwards gives the segments. The blocks in them are the allocations that were live then,
+each with its slack, and free blocks between. Slack is the unused end of a block in the large pool of PyTorch's native
+allocator: a rest of 1 MiB or less is not split off. Where a gap after a block is larger, a part of it may still be the
+slack of a block whose right neighbour was freed before the record began; an allocation that later appears there shows
+where the block ended.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memlake.trace.live_bytes import ROUNDING
+from memlake.trace.recorded import RecordedBlock, RecordedSegment
+from memlake.trace.snapshot import SMALL_SEGMENT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from memlake.trace.recorded import RecordedEvent
+
+__all__ = ["Allocations", "Carried", "initial_segments"]
+
+LARGEST_SLACK = 1024**2
+"""kSmallSize of PyTorch: a rest must be larger than this to be split off in the large pool."""
+LARGE_PAGE = 20 * 1024**2
+"""kLargeBuffer of PyTorch: the size of the pages of an expandable segment for large requests."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """An allocation that is live where the record begins.
+
+    Attributes:
+        id: its id in the trace.
+        address: where it is.
+        requested: what was asked for.
+        nbytes: the size of its block, if it is still there at the end; else None.
+        freed: the row of the trace that frees it; the trace's length if none does.
+    """
+
+    id: int
+    address: int
+    requested: int
+    nbytes: int | None
+    freed: int
+
+
+@dataclass(frozen=True)
+class Allocations:
+    """Addresses in rising order, and the row of the allocation at each."""
+
+    addresses: npt.NDArray[np.uint64]
+    rows: npt.NDArray[np.int64]
+
+    def first_within(self, begin: int, end: int, before: int) -> int | None:
+        """The lowest address from `begin` to `end` that is allocated before a row; None if none is."""
+        first = np.searchsorted(self.addresses, np.uint64(min(begin, 2**64 - 1)), "left")
+        last = np.searchsorted(self.addresses, np.uint64(min(end, 2**64 - 1)), "right")
+        early = np.flatnonzero(self.rows[first:last] < before)
+        return int(self.addresses[first + early[0]]) if len(early) else None
+
+
+def initial_segments(
+    final: Sequence[RecordedSegment],
+    events: Sequence[RecordedEvent],
+    carried: Sequence[Carried],
+    later: Allocations,
+) -> tuple[RecordedSegment, ...]:
+    """The segments before the first event, with their blocks.
+
+    Args:
+        final: the segments at the end.
+        events: what happened to segments, in order.
+        carried: the allocations that were live, by address.
+        later: every allocation of the record itself.
+    """
+    bare = sorted([*_rewind_plain(final, events), *_rewind_mapped(final, events)], key=lambda segment: segment.address)
+    addresses = [allocation.address for allocation in carried]
+    # Segments do not overlap, unless someone made them up; then an allocation is in the last that begins before it.
+    ends = [*(segment.address for segment in bare[1:]), 2**65]
+    segments = []
+    for segment, next_segment in zip(bare, ends, strict=False):
+        first = bisect_left(addresses, segment.address)
+        last = bisect_left(addresses, min(segment.address + segment.nbytes, next_segment))
+        segments.append(replace(segment, blocks=tuple(_blocks(segment, carried[first:last], later))))
+    return tuple(segments)
+
+
+def _rewind_plain(final: Iterable[RecordedSegment], events: Sequence[RecordedEvent]) -> list[RecordedSegment]:
+    """Segments of one cudaMalloc each."""
+    there = {segment.address: segment for segment in final if not segment.is_expandable}
+    for event in reversed(events):
+        if event.kind == "segment_alloc":
+            there.pop(event.address, None)
+        elif event.kind == "segment_free":
+            kind = "small" if event.nbytes <= SMALL_SEGMENT else "large"
+            there[event.address] = RecordedSegment(event.address, event.nbytes, event.stream, kind, False, (0, 0), ())
+    return list(there.values())
+
+
+def _rewind_mapped(final: Iterable[RecordedSegment], events: Sequence[RecordedEvent]) -> list[RecordedSegment]:
+    """The mapped parts of expandable segments, by stream."""
+    last = [segment for segment in final if segment.is_expandable]
+    mapped: dict[int, _Ranges] = {}
+    for segment in last:
+        mapped.setdefault(segment.stream, _Ranges()).add(segment.address, segment.address + segment.nbytes)
+    for event in reversed(events):
+        if event.kind == "segment_map":
+            mapped.setdefault(event.stream, _Ranges()).remove(event.address, event.address + event.nbytes)
+        elif event.kind == "segment_unmap":
+            mapped.setdefault(event.stream, _Ranges()).add(event.address, event.address + event.nbytes)
+    last.sort(key=lambda segment: segment.address)
+    starts = [segment.address for segment in last]
+    segments = []
+    for stream, ranges in mapped.items():
+        for begin, end in ranges:
+            # What kind of part it is, its successor at that place knows; if it has none, the size of a page tells.
+            place = bisect_left(starts, end) - 1
+            heir = last[place] if place >= 0 and last[place].address + last[place].nbytes > begin else None
+            kind = heir.kind if heir else "small" if (end - begin) % LARGE_PAGE else "large"
+            pool = heir.pool if heir else (0, 0)
+            segments.append(RecordedSegment(begin, end - begin, stream, kind, True, pool, ()))
+    return segments
+
+
+def _blocks(segment: RecordedSegment, carried: Sequence[Carried], later: Allocations) -> list[RecordedBlock]:
+    """The blocks that tile a segment."""
+    blocks: list[RecordedBlock] = []
+    at, end = segment.address, segment.address + segment.nbytes
+    for place, allocation in enumerate(carried):
+        limit = carried[place + 1].address if place + 1 < len(carried) else end
+        if allocation.address > at:
+            blocks.append(RecordedBlock(at, allocation.address - at, 0, "free", None))
+        nbytes = min(_block_size(segment, allocation, limit, later), limit - allocation.address)
+        blocks.append(RecordedBlock(allocation.address, nbytes, allocation.requested, "live", allocation.id))
+        at = allocation.address + nbytes
+    if at < end:
+        blocks.append(RecordedBlock(at, end - at, 0, "free", None))
+    return blocks
+
+
+def _block_size(segment: RecordedSegment, allocation: Carried, limit: int, later: Allocations) -> int:
+    if allocation.nbytes is not None:
+        return allocation.nbytes
+    size = max(-(-allocation.requested // ROUNDING) * ROUNDING, ROUNDING)
+    has_slack = segment.kind == "large" and not segment.is_expandable
+    gap = limit - (allocation.address + size)
+    if not has_slack or gap <= 0:
+        return size
+    if gap <= LARGEST_SLACK:
+        return size + gap
+    end = allocation.address + size
+    neighbour = later.first_within(end, end + LARGEST_SLACK, allocation.freed)
+    return size if neighbour is None else neighbour - allocation.address
+
+
+class _Ranges:
+    """Ranges of addresses that neither overlap nor touch, by address."""
+
+    def __init__(self) -> None:
+        self._begins: list[int] = []
+        self._ends: list[int] = []
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return iter(zip(self._begins, self._ends, strict=True))
+
+    def add(self, begin: int, end: int) -> None:
+        """Adds a range, which may touch or overlap others."""
+        first = bisect_left(self._ends, begin)
+        last = bisect_right(self._begins, end)
+        if first < last:
+            begin, end = min(begin, self._begins[first]), max(end, self._ends[last - 1])
+        self._begins[first:last] = [begin]
+        self._ends[first:last] = [end]
+
+    def remove(self, begin: int, end: int) -> None:
+        """Takes a range away, whether or not all of it is there."""
+        first = bisect_right(self._ends, begin)
+        last = bisect_left(self._begins, end)
+        if first >= last:
+            return
+        rests = [(self._begins[first], begin), (end, self._ends[last - 1])]
+        rests = [(left, right) for left, right in rests if left < right]
+        self._begins[first:last] = [left for left, _ in rests]
+        self._ends[first:last] = [right for _, right in rests]

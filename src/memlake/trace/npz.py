@@ -1,0 +1,196 @@
+"""memlake's own trace file: a zip of NumPy arrays, one per column, which `numpy.load` opens, too.
+
+Files come from anywhere, so they are not given to `numpy.load` here: every declared size is checked before a byte is
+unpacked, and an array's header is matched, not evaluated.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import struct
+import zipfile
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memlake.trace.building import build
+from memlake.trace.failure import shorten
+from memlake.units import format_bytes
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from memlake.trace.source import Source
+    from memlake.trace.trace import Trace
+
+__all__ = ["read_npz", "write_npz"]
+
+NEEDED = ("op", "id", "bytes", "stream")
+OPTIONAL = ("tag", "time")
+TEXTS = ("tags", "meta")
+# Eight members of less than a hundred bytes each in the directory; a zip may claim millions.
+LARGEST_DIRECTORY = 64 * 1024
+LARGEST_TEXT = 64 * 1024**2
+END_OF_DIRECTORY = struct.Struct("<4s4H2IH")
+# What zipfile raises for broken archives; RuntimeError is for encrypted ones.
+BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    OSError,
+    struct.error,
+    ValueError,
+    RuntimeError,
+    KeyError,
+    IndexError,
+    OverflowError,
+)
+
+_HEADER = re.compile(
+    rb"\{'descr': '([<>|=]?[A-Za-z]\d{0,9})', 'fortran_order': (?:False|True), 'shape': \((\d{1,18},)?\), \}[ ]*\n"
+)
+
+
+def read_npz(source: Source) -> Trace:
+    """Reads a trace file.
+
+    Raises:
+        TraceError: if it is no trace file, is broken, or claims to be larger than the limit.
+    """
+    _check_directory(source)
+    try:
+        with zipfile.ZipFile(io.BytesIO(source.data)) as archive:
+            members = _members(source, archive)
+            missing = [name for name in NEEDED if name not in members]
+            if missing:
+                hint = "a trace has op, id, bytes and stream; see docs/reference/trace_format.md"
+                raise source.error(f"has no column {', '.join(missing)}", hint=hint)
+            arrays = {name: _array(source, archive, members[name]) for name in members}
+    except BROKEN as error:
+        raise source.error(f"is not a whole zip file: {shorten(str(error))}", hint="copy it again") from error
+    tags = _json(source, arrays, "tags", [])
+    metadata = _json(source, arrays, "meta", {})
+    if not (isinstance(tags, list) and all(isinstance(tag, str) for tag in tags)):
+        raise source.error("must be a JSON list of strings", "member tags")
+    if not isinstance(metadata, dict):
+        raise source.error("must be a JSON object", "member meta")
+    columns = {name: arrays[name] for name in (*NEEDED, *OPTIONAL) if name in arrays}
+    return build(source, lambda row: f"row {row}", **columns, tags=tags, metadata=metadata)
+
+
+def write_npz(trace: Trace) -> bytes:
+    """The bytes of the trace file; the same for equal traces."""
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "op": trace.op,
+        "id": trace.id,
+        "bytes": trace.bytes,
+        "stream": _narrow(trace.stream, np.uint8),
+        "tag": _narrow(trace.tag, np.uint16),
+        "tags": np.array(json.dumps(list(trace.tags))),
+        "meta": np.array(json.dumps(trace.metadata, sort_keys=True)),
+    }
+    if trace.time is not None:
+        arrays["time"] = trace.time
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, array in arrays.items():
+            # Without a date of its own a member has the first of 1980, always the same.
+            member = zipfile.ZipInfo(f"{name}.npy")
+            member.compress_type = zipfile.ZIP_DEFLATED
+            content = io.BytesIO()
+            np.lib.format.write_array(content, array, version=(1, 0), allow_pickle=False)
+            archive.writestr(member, content.getvalue(), compresslevel=9)
+    return file.getvalue()
+
+
+def _narrow(array: npt.NDArray[Any], dtype: type[np.integer[Any]]) -> npt.NDArray[Any]:
+    """The column in the small type that nearly every trace has, or as it is."""
+    fits = len(array) == 0 or int(array.max()) <= np.iinfo(dtype).max
+    return array.astype(dtype) if fits else array
+
+
+def _check_directory(source: Source) -> None:
+    """Looks at the end of the zip before Python's reader does, which would read a directory of any length."""
+    place = source.data.rfind(b"PK\5\6")
+    if place < 0 or place + END_OF_DIRECTORY.size > len(source.data):
+        raise source.error("is not a whole zip file: it has no directory", hint="copy or download it again")
+    nbytes = END_OF_DIRECTORY.unpack_from(source.data, place)[5]
+    if nbytes > LARGEST_DIRECTORY or source.data[max(place - 20, 0) : place].startswith(b"PK\6\7"):
+        raise source.error("is a zip file, but not a trace: its directory is too large", f"byte {place}")
+
+
+def _members(source: Source, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The members that are ours, checked: none twice, none larger than the limit allows."""
+    members: dict[str, zipfile.ZipInfo] = {}
+    names = {f"{name}.npy": name for name in (*NEEDED, *OPTIONAL, *TEXTS)}
+    total = 0
+    for info in archive.infolist():
+        name = names.get(info.filename)
+        if name is None:
+            continue
+        if name in members:
+            raise source.error("is there twice", f"member {info.filename}")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise source.error(
+                f"is packed with method {info.compress_type}", f"member {info.filename}", "save it with deflate or none"
+            )
+        total += info.file_size
+        if total > source.memory_limit or (name in TEXTS and info.file_size > LARGEST_TEXT):
+            raise source.error(
+                f"claims to unpack to {format_bytes(info.file_size)}, which is more than is allowed",
+                f"member {info.filename}",
+                "raise memory_limit if you trust it",
+            )
+        members[name] = info
+    return members
+
+
+def _array(source: Source, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any]:
+    """One member as an array of one dimension or none."""
+    place = f"member {member.filename}"
+    content = archive.read(member)
+    prefix = content[:12]
+    if not prefix.startswith(b"\x93NUMPY") or len(prefix) < 12:
+        raise source.error("is no NumPy array", place)
+    # Version 1 has two bytes for the length of the header, later ones four.
+    begin = 10 if prefix[6] == 1 else 12
+    end = begin + int.from_bytes(prefix[8:begin], "little")
+    header = content[begin : min(end, begin + 1000)]
+    match = _HEADER.fullmatch(header)
+    if match is None:
+        raise source.error(f"is no plain array of one dimension: {shorten(header)}", place)
+    descr, length = match[1].decode(), match[2]
+    is_text = member.filename.removesuffix(".npy") in TEXTS
+    if is_text != (length is None) or not re.fullmatch(r"[<>|=]?U\d+" if is_text else r"[<>|=]?[iu][1248]", descr):
+        what = "one text" if is_text else "a list of whole numbers"
+        raise source.error(f"has type {descr} and is not {what}", place)
+    count = 1 if length is None else int(length[:-1])
+    itemsize = (4 if is_text else 1) * int(descr.lstrip("<>|=")[1:])
+    if len(content) - end != count * itemsize:
+        raise source.error(f"claims {count} entries of {itemsize} bytes and has {len(content) - end} bytes", place)
+    if is_text:
+        return np.frombuffer(content, np.dtype(descr), 1, end).reshape(()) if itemsize else np.array("")
+    return np.frombuffer(content, np.dtype(descr), count, end) if count else np.zeros(0, np.dtype(descr))
+
+
+def _json(source: Source, arrays: dict[str, npt.NDArray[Any]], name: str, default: Any) -> Any:
+    """The JSON in a member that is one text."""
+    if name not in arrays:
+        return default
+    try:
+        return json.loads(str(arrays[name]), parse_int=_parse_int, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise source.error(f"is no JSON: {shorten(str(error))}", f"member {name}.npy") from None
+
+
+def _parse_int(digits: str) -> int:
+    if len(digits) > 40:
+        raise ValueError("a number has more than 40 digits")
+    return int(digits)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number")

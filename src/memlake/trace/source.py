@@ -1,0 +1,177 @@
+"""The bytes of a file that nobody vouches for: opened without waiting, read and unpacked within a limit."""
+
+from __future__ import annotations
+
+import os
+import stat
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
+
+from memlake.trace.failure import TraceFileError
+from memlake.units import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Source", "read_source"]
+
+Format = TypeVar("Format")
+
+# How much is looked at before the rest is read: enough to tell every format by its first bytes or its first line.
+HEAD = 64 * 1024
+GZIP_MAGIC = b"\x1f\x8b"
+# Text and pickles shrink to a fifth or a tenth. What unpacks to more than this is made to fill memory.
+LARGEST_GZIP_RATIO = 100
+# Any file may cost this much, however short it is.
+SMALL_CHANGE = 64 * 1024**2
+# bgzip writes one member per 64 KiB; a file of very many tiny members is made to take time.
+MOST_GZIP_MEMBERS = 100_000
+
+
+@dataclass(frozen=True)
+class Source:
+    """The content of one file, unpacked.
+
+    Attributes:
+        path: the file's name, for messages.
+        data: its bytes.
+        memory_limit: what reading it may cost, in bytes.
+    """
+
+    path: str
+    data: bytes
+    memory_limit: int
+
+    def error(self, reason: str, place: str | None = None, hint: str = "") -> TraceFileError:
+        """The error for something that is wrong in this file."""
+        return TraceFileError(reason, self.path, place, hint)
+
+
+class _Reader:
+    """Reads one open file, plain or gzip, in two parts: the head, then the rest within the limit."""
+
+    def __init__(self, file: BinaryIO, path: str, memory_limit: int) -> None:
+        self._file = file
+        self._path = path
+        self._limit = memory_limit
+        self._packed = file.read(HEAD)
+        self._inflate = zlib.decompressobj(wbits=31) if self._packed.startswith(GZIP_MAGIC) else None
+        self._nbytes_packed = len(self._packed)
+        self._members = 1
+
+    def read_head(self) -> bytes:
+        """The first bytes, unpacked."""
+        return self._unpack(HEAD) if self._inflate is not None else self._packed
+
+    def read_rest(self, head: bytes) -> bytes:
+        """Everything, head included."""
+        if self._inflate is None:
+            data = head + self._file.read(self._limit - len(head) + 1)
+            if len(data) > self._limit:
+                raise self._too_large(len(data))
+            return data
+        parts = [head]
+        nbytes = len(head)
+        while part := self._unpack(1024**2):
+            nbytes += len(part)
+            if nbytes > self._limit:
+                raise self._too_large(nbytes)
+            if nbytes > SMALL_CHANGE + LARGEST_GZIP_RATIO * self._nbytes_packed:
+                raise TraceFileError(
+                    f"unpacks to more than {LARGEST_GZIP_RATIO} times its size, which no trace does",
+                    self._path,
+                    hint="unpack it by hand if you trust it",
+                )
+            parts.append(part)
+        return b"".join(parts)
+
+    def _unpack(self, at_most: int) -> bytes:
+        """The next unpacked bytes; empty at the end of the last gzip member."""
+        while self._inflate is not None:
+            try:
+                part = self._inflate.decompress(self._packed, at_most)
+            except zlib.error as error:
+                raise self._broken(str(error)) from error
+            self._packed = self._inflate.unconsumed_tail
+            if self._inflate.eof:
+                # gzip files may be written one after another; zeros after the last one are padding.
+                self._packed = self._inflate.unused_data.lstrip(b"\0") or self._fetch().lstrip(b"\0")
+                self._inflate = zlib.decompressobj(wbits=31) if self._packed else None
+                self._members += 1
+                if self._members > MOST_GZIP_MEMBERS:
+                    raise self._broken(f"it has more than {MOST_GZIP_MEMBERS} members")
+            elif not self._packed and not part:
+                self._packed = self._fetch()
+                if not self._packed:
+                    raise self._broken("it ends in the middle")
+            if part:
+                return part
+        return b""
+
+    def _fetch(self) -> bytes:
+        packed = self._file.read(HEAD)
+        self._nbytes_packed += len(packed)
+        return packed
+
+    def _broken(self, why: str) -> TraceFileError:
+        return TraceFileError(
+            f"is not a whole gzip file: {why}",
+            self._path,
+            f"packed byte {self._nbytes_packed - len(self._packed)}",
+            "copy or download it again",
+        )
+
+    def _too_large(self, nbytes: int) -> TraceFileError:
+        return TraceFileError(
+            f"is too large: {format_bytes(nbytes)} or more, and {format_bytes(self._limit)} are allowed",
+            self._path,
+            hint="raise memory_limit, or record a shorter trace",
+        )
+
+
+def read_source(
+    path: str | os.PathLike[str], memory_limit: int, identify: Callable[[bytes], Format]
+) -> tuple[Source, Format]:
+    """Reads a whole file, unpacked if it is gzip.
+
+    What is not a regular file is refused before it is opened: a FIFO or a terminal would make us wait forever. What
+    `identify` does not know by its first bytes is refused before the rest is read.
+
+    Raises:
+        TraceError: if there is no such file, it is no regular file, is empty, broken gzip or larger than the limit.
+    """
+    name = os.fsdecode(path)
+    try:
+        _refuse_unless_regular(os.stat(path), name)  # noqa: PTH116  Path() would refuse names that os.stat explains
+        # The file may have been exchanged meanwhile, so it is opened without waiting and looked at again.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        with os.fdopen(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            _refuse_unless_regular(found, name)
+            reader = _Reader(file, name, memory_limit)
+            head = reader.read_head()
+            if not head:
+                raise TraceFileError("is empty", name, hint="was the program that wrote it interrupted?")
+            try:
+                identified = identify(head)
+            except TraceFileError as error:
+                raise TraceFileError(error.reason, name, error.place, error.hint) from None
+            if found.st_size > memory_limit:
+                raise TraceFileError(
+                    f"is {format_bytes(found.st_size)} large, and {format_bytes(memory_limit)} are allowed",
+                    name,
+                    hint="raise memory_limit, or record a shorter trace",
+                )
+            return Source(name, reader.read_rest(head), memory_limit), identified
+    except OSError as error:
+        raise TraceFileError(f"cannot be read: {error.strerror or error}", name) from error
+    except ValueError as error:
+        raise TraceFileError(f"is no file name: {error}", name.replace("\0", "\\0")) from error
+
+
+def _refuse_unless_regular(found: os.stat_result, name: str) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise TraceFileError("is a directory", name, hint="name a file in it")
+    if not stat.S_ISREG(found.st_mode):
+        raise TraceFileError("is no regular file", name, hint="save what it gives to a file and load that")

@@ -1,0 +1,110 @@
+"""The text form of a trace: one line per row, for people, for diffs and for programs without NumPy."""
+
+from __future__ import annotations
+
+import io
+from array import array
+from typing import TYPE_CHECKING
+
+from memlake.trace.building import build
+from memlake.trace.columns import MOST_STREAMS
+from memlake.trace.failure import shorten
+from memlake.trace.operations import Op
+from memlake.units import LARGEST_SIZE, format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memlake.trace.source import Source
+    from memlake.trace.trace import Trace
+
+__all__ = ["read_text", "write_text"]
+
+# A line that is longer than this is no line of a trace, but perhaps a large file without any line end.
+LONGEST_LINE = 10_000
+# Letter: operation, the fewest and the most numbers that follow it, and how they are called.
+FORMS = {
+    b"a": (Op.ALLOCATE, 2, 3, "a ID BYTES [STREAM]"),
+    b"f": (Op.FREE, 1, 2, "f ID [STREAM]"),
+    b"r": (Op.RECORD_STREAM, 2, 2, "r ID STREAM"),
+    b"d": (Op.EVENT_DONE, 1, 1, "d ID"),
+    b"s": (Op.STEP, 1, 1, "s NUMBER"),
+    b"y": (Op.SYNCHRONIZE, 0, 0, "y"),
+    b"e": (Op.EMPTY_CACHE, 0, 0, "e"),
+}
+
+
+def read_text(source: Source) -> Trace:
+    """Reads the text form.
+
+    Raises:
+        TraceError: for the first line that is wrong, with its number and content.
+    """
+    op, id, nbytes, stream = array("B"), array("Q"), array("Q"), array("H")
+    lines = array("Q")
+    for number, line in enumerate(io.BytesIO(source.data), start=1):
+        # What is too long for a line is no row, and is not taken apart to see why.
+        words = line.split(b"#", 1)[0].split() if len(line) <= LONGEST_LINE else [b"?"]
+        if not words:
+            continue
+        try:
+            form = FORMS.get(words[0])
+            if form is None:
+                raise _BadLineError("is not a row", "a row is one of " + ", ".join(form[3] for form in FORMS.values()))
+            operation, fewest, most, usage = form
+            if not fewest <= len(words) - 1 <= most:
+                raise _BadLineError(f"must be {usage}")
+            numbers = [_number(word) for word in words[1:]]
+            if operation is Op.FREE and len(numbers) == 2:
+                operation = Op.FREE_ON
+            names_stream = operation in (Op.RECORD_STREAM, Op.FREE_ON) or len(numbers) == 3
+            if names_stream and numbers[-1] >= MOST_STREAMS:
+                raise _BadLineError(f"names stream {numbers[-1]}; streams are numbered below {MOST_STREAMS}")
+            if operation is Op.ALLOCATE and numbers[1] > LARGEST_SIZE:
+                raise _BadLineError(f"asks for {numbers[1]} bytes, which is more than any memory ({LARGEST_SIZE})")
+        except _BadLineError as error:
+            content = shorten(line[:LONGEST_LINE].strip().decode("utf-8", "backslashreplace"))
+            raise source.error(f"{content} {error.args[0]}", f"line {number}", error.args[1]) from None
+        op.append(operation)
+        id.append(numbers[0] if numbers else 0)
+        nbytes.append(numbers[1] if operation is Op.ALLOCATE else 0)
+        stream.append(numbers[-1] if names_stream else 0)
+        lines.append(number)
+    return build(source, lambda row: f"line {lines[row]}", op=op, id=id, bytes=nbytes, stream=stream)
+
+
+def write_text(trace: Trace) -> Iterator[str]:
+    """The lines of the text form. Times, tags and metadata have no place in it."""
+    yield f"# memlake trace: {len(trace)} rows, peak live {format_bytes(trace.peak_live)}\n"
+    columns = (trace.op.tolist(), trace.id.tolist(), trace.bytes.tolist(), trace.stream.tolist())
+    for op, id, nbytes, stream in zip(*columns, strict=True):
+        if op == Op.ALLOCATE:
+            yield f"a {id} {nbytes} {stream}\n"
+        elif op == Op.FREE:
+            yield f"f {id}\n"
+        elif op == Op.FREE_ON:
+            yield f"f {id} {stream}\n"
+        elif op == Op.RECORD_STREAM:
+            yield f"r {id} {stream}\n"
+        elif op == Op.EVENT_DONE:
+            yield f"d {id}\n"
+        elif op == Op.STEP:
+            yield f"s {id}\n"
+        else:
+            yield "y\n" if op == Op.SYNCHRONIZE else "e\n"
+
+
+class _BadLineError(Exception):
+    """Why a line is wrong, and what to do."""
+
+    def __init__(self, reason: str, hint: str = "") -> None:
+        super().__init__(reason, hint)
+
+
+def _number(word: bytes) -> int:
+    # bytes.isdigit knows the ten digits only, and int would also take signs, underscores and megabytes of digits.
+    if not word.isdigit() or len(word) > 20 or (number := int(word)) >= 2**64:
+        raise _BadLineError(
+            f"has {shorten(word.decode('utf-8', 'backslashreplace'))}, which is no whole number below 2^64"
+        )
+    return number
