@@ -20,9 +20,11 @@ PACKAGE_INSTALLED := $(VENV)/package.stamp
 CLIENTS_INSTALLED := $(VENV)/clients.stamp
 LINTERS_INSTALLED := $(VENV)/linters.stamp
 
+LINTS := $(addprefix lint-,ruff mypy clang-format layers file-length words docs stub)
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-python test-native test-gpu clients bench lint format stub sanitize clean
+.PHONY: help demo test test-python test-native test-gpu clients bench lint $(LINTS) format stub sanitize clean
 
 help: ## list what make can do here
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,14 +53,25 @@ bench: $(PACKAGE_INSTALLED) ## the benchmarks; figures also go to benchmarks/res
 	@$(call native,build/bench,the benchmarks,-DMEMLAKE_BENCHMARKS=ON,--target emulator_cycle)
 	@$(BIN)/python -m benchmarks
 
+# All of them, even if one fails: what is wrong is shown at once.
 lint: $(PACKAGE_INSTALLED) $(LINTERS_INSTALLED) ## every check that is not a test
+	@$(MAKE) --no-print-directory --keep-going $(LINTS)
+
+lint-ruff:
 	@echo "memlake: ruff" && $(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --check .
+lint-mypy:
 	@echo "memlake: mypy" && $(BIN)/mypy --no-error-summary
+lint-clang-format:
 	@echo "memlake: clang-format" && $(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
+lint-layers:
 	@echo "memlake: layers" && $(BIN)/python tools/check_layers.py
+lint-file-length:
 	@echo "memlake: file length" && $(BIN)/python tools/check_file_length.py
+lint-words:
 	@echo "memlake: words" && $(BIN)/python tools/check_words.py
+lint-docs:
 	@echo "memlake: documents" && $(BIN)/python tools/check_docs.py
+lint-stub:
 	@echo "memlake: stub" && $(BIN)/python tools/check_stub.py
 
 format: $(LINTERS_INSTALLED) ## format Python and C++ in place
