@@ -1,6 +1,6 @@
 #include "driver/counting_driver.hpp"
 
-#include <algorithm>
+#include <utility>
 
 #include "driver/cost_model.hpp"
 
@@ -54,14 +54,13 @@ struct CountingDriver::Charge<Call::cuMemMap> {
 template <>
 struct CountingDriver::Charge<Call::cuMemUnmap> {
   CountingDriver& driver;
-  std::vector<AddressRange> taken{};
+  MappedHandles::Map taken{};
   void before(CUdeviceptr address, size_t size) {
     taken = driver.mapped_.take_from({{address}, {size}});
     driver.add_us(cost::unmap_per_handle * static_cast<double>(taken.size()));
   }
   void after(CUresult result) {
-    if (result == CUDA_SUCCESS) return;
-    for (const AddressRange& range : taken) driver.mapped_.add(range);
+    if (result != CUDA_SUCCESS) driver.mapped_.put_back(std::move(taken));
   }
 };
 

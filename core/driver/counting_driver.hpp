@@ -6,7 +6,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <vector>
 
 #include "driver/driver.hpp"
 #include "driver/mapped_handles.hpp"

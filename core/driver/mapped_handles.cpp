@@ -19,13 +19,18 @@ std::size_t MappedHandles::count_in(AddressRange range) const {
   return static_cast<std::size_t>(std::distance(first, last));
 }
 
-std::vector<AddressRange> MappedHandles::take_from(AddressRange range) {
+MappedHandles::Map MappedHandles::take_from(AddressRange range) {
   const std::lock_guard lock(mutex_);
   const auto [first, last] = overlapping(by_address_, range);
-  std::vector<AddressRange> taken;
-  for (auto it = first; it != last; ++it) taken.push_back({it->first, it->second});
-  by_address_.erase(first, last);
+  Map taken;
+  // Nodes change hands; nothing is allocated on this path.
+  for (auto it = first; it != last;) taken.insert(taken.end(), by_address_.extract(it++));
   return taken;
+}
+
+void MappedHandles::put_back(Map&& taken) {
+  const std::lock_guard lock(mutex_);
+  by_address_.merge(std::move(taken));
 }
 
 std::pair<MappedHandles::Map::const_iterator, MappedHandles::Map::const_iterator> MappedHandles::overlapping(

@@ -7,7 +7,6 @@
 #include <map>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #include "base/address.hpp"
 
@@ -15,15 +14,17 @@ namespace memlake {
 
 class MappedHandles {
  public:
+  using Map = std::map<Address, Bytes>;
+
   void add(AddressRange range);
   /// How many handles show in the range, at least partly.
   std::size_t count_in(AddressRange range) const;
-  /// Forgets and returns those in the range. Done before the unmap call, because right after it another thread may map
-  /// here.
-  std::vector<AddressRange> take_from(AddressRange range);
+  /// Takes out those in the range. Before the unmap call, because right after it another thread may map here.
+  Map take_from(AddressRange range);
+  /// After an unmap call that failed.
+  void put_back(Map&& taken);
 
  private:
-  using Map = std::map<Address, Bytes>;
   /// The first and one past the last that overlap the range.
   static std::pair<Map::const_iterator, Map::const_iterator> overlapping(const Map& map, AddressRange range);
 
