@@ -122,6 +122,8 @@ def test_a_dropped_stream_is_destroyed_and_its_work_is_finished(gpu):
     gate.open()
     gpu.synchronize()
     assert (segment.numpy() == 7).all()
+    del gate
+    assert [entry.kind for entry in gpu.ledger().streams] in ([], ["legacy"])
 
 
 def test_the_default_stream_belongs_to_the_device(gpus):
