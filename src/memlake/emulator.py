@@ -39,7 +39,7 @@ def reset_ledger() -> None:
     _driver().reset_ledger()
 
 
-def launch(stream: Stream | Device, name: str, *, reads: Iterable[Range] = (), writes: Iterable[Range] = ()) -> None:
+def launch(stream: Stream | Device, name: str, reads: Iterable[Range] = (), writes: Iterable[Range] = ()) -> None:
     """Queues work that does nothing but declare what it touches, like a kernel.
 
     When it runs, its device must have access to every range, else its context is lost (sticky error 700). Until it has

@@ -27,7 +27,7 @@ __all__ = ["Segment", "stitch"]
 _SUCCESS = "CUDA_SUCCESS"
 
 
-def stitch(chunks: Iterable[Chunk], *, access: Devices | None = None) -> Segment:
+def stitch(chunks: Iterable[Chunk], access: Devices | None = None) -> Segment:
     """Shows free chunks, of one device or several, as one contiguous range in the order given: all or nothing.
 
     The segment uses the chunks until it is closed; they stay their owner's, and visible wherever they are mapped.
