@@ -12,6 +12,7 @@ namespace {
 const char* class_name(ErrorKind kind) {
   switch (kind) {
     case ErrorKind::config:
+    case ErrorKind::invalid_argument:
       return "ConfigError";
     case ErrorKind::closed:
       return "ClosedError";
@@ -25,10 +26,6 @@ const char* class_name(ErrorKind kind) {
 }
 
 void raise(const Error& error) {
-  if (error.kind() == ErrorKind::invalid_argument) {
-    PyErr_SetString(PyExc_ValueError, error.what());
-    return;
-  }
   const nb::object type = nb::module_::import_("memlake.errors").attr(class_name(error.kind()));
   const DriverAnswer* answer = error.answer();
   const nb::object value = answer == nullptr
