@@ -1,4 +1,4 @@
-"""NVIDIA's cuda-bindings on whatever libcuda.so.1 there is: stitch two devices' memory by hand, copy through it, free it."""
+"""NVIDIA's cuda-bindings on any libcuda.so.1: stitch two devices' memory by hand, copy through it, free it."""
 
 from __future__ import annotations
 
