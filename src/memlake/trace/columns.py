@@ -90,15 +90,18 @@ def as_column(
         raise BadRowError(0, f"column {name} must have one dimension, not {array.ndim}")
     if array.size == 0:
         return np.zeros(0, dtype)
-    if array.dtype.kind not in "iu":
+    if array.dtype.kind in "fO" and not isinstance(values, np.ndarray) and all(type(v) is int for v in values):  # type: ignore[union-attr]
+        # NumPy makes floats, or objects, of a list whose numbers fit no one type.
+        array = np.array(values, object)
+    elif array.dtype.kind not in "iu":
         raise BadRowError(0, f"column {name} must have whole numbers, not {array.dtype}")
     wrong = np.zeros(len(array), np.bool_)
     # Comparing with a number that the type cannot have is an error in NumPy 2, and always false in truth.
-    limits = np.iinfo(array.dtype)
-    if limits.min < smallest:
-        wrong |= array < smallest
-    if limits.max > largest:
-        wrong |= array > largest
+    limits = np.iinfo(array.dtype) if array.dtype.kind != "O" else None
+    if limits is None or limits.min < smallest:
+        wrong |= (array < smallest).astype(np.bool_)
+    if limits is None or limits.max > largest:
+        wrong |= (array > largest).astype(np.bool_)
     if wrong.any():
         row = int(np.argmax(wrong))
         raise BadRowError(row, f"{name} {int(array[row])} is not between {smallest} and {largest}")

@@ -20,7 +20,7 @@ from memlake.trace.building import build
 from memlake.trace.columns import read_only
 from memlake.trace.initial_layout import Allocations, Carried, initial_segments
 from memlake.trace.operations import Op
-from memlake.trace.recorded import Recorded, RecordedBlock, RecordedEvent, RecordedSegment
+from memlake.trace.recorded import Recorded, RecordedEvent
 from memlake.trace.snapshot import LARGEST_ADDRESS, Fields, read_raw_snapshot, tag_of_frames
 from memlake.trace.streams import StreamNumbers
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from memlake.trace.snapshot import DeviceRecord, Segment, Snapshot
+    from memlake.trace.snapshot import DeviceRecord, Snapshot
     from memlake.trace.source import Source
     from memlake.trace.trace import Trace
 
@@ -106,8 +106,8 @@ class _Import:
     def trace(self) -> Trace:
         """The trace of the device."""
         events = self._record.events
-        actions = {event.get("action") for event in events if type(event) is dict}
-        self._has_completions = "free_completed" in actions
+        # Nothing is hashed before its type is known: a tuple in a tuple in a tuple may take forever.
+        self._has_completions = any(type(event) is dict and event.get("action") == "free_completed" for event in events)
         has_times = bool(events) and all(type(event) is dict and type(event.get("time_us")) is int for event in events)
         for number, raw in enumerate(events):
             self._read(Fields(self._source, raw, f"device_traces[{self._device}]", number), number, has_times)
@@ -222,12 +222,12 @@ class _Import:
         return build(
             self._source,
             lambda row: f"row {row} (counting from 0) of device {self._device}",
-            op=np.concatenate([np.zeros(shift, np.uint8), np.array(self._op, np.uint8)]),
+            op=_joined([Op.ALLOCATE] * shift, self._op, np.uint8),
             id=np.concatenate([np.arange(shift, dtype=np.uint64), ids]),
-            bytes=np.array([*(one.requested for one in initial), *self._nbytes], np.uint64),
-            stream=streams.of_all(np.array([*(one.stream for one in initial), *self._stream], np.uint64)),
-            tag=np.array([*tags, *self._tag], np.uint32),
-            time=np.array([*([first_time] * shift), *self._time], np.int64) if has_times else None,
+            bytes=_joined([one.requested for one in initial], self._nbytes, np.uint64),
+            stream=streams.of_all(_joined([one.stream for one in initial], self._stream, np.uint64)),
+            tag=_joined(tags, self._tag, np.uint32),
+            time=_joined([first_time] * shift, self._time, np.int64) if has_times else None,
             tags=list(self._tags),
             metadata=self._metadata(streams, shift, recorded.is_complete),
             recorded=recorded,
@@ -241,7 +241,7 @@ class _Import:
         final_id: Callable[[int], int | None],
     ) -> Recorded:
         shift, op = len(initial), np.array(self._op, np.uint8)
-        addresses = np.array([*(one.address for one in initial), *self._address], np.uint64)
+        addresses = _joined([one.address for one in initial], self._address, np.uint64)
         freed = np.full(shift, len(addresses))
         frees = np.flatnonzero((op == Op.FREE) & (ids < shift))
         freed[ids[frees]] = frees + shift
@@ -252,7 +252,7 @@ class _Import:
         order = np.argsort(addresses[rows + shift], kind="stable")
         later = Allocations(addresses[rows + shift][order], (rows + shift)[order])
         events = tuple(replace(event, row=event.row + shift, stream=streams.of(event.stream)) for event in self._events)
-        final = tuple(_recorded_segment(segment, streams, final_id) for segment in self._record.segments)
+        final = tuple(segment.recorded(streams, final_id) for segment in self._record.segments)
         before = initial_segments(final, events, carried, later)
         is_complete = not before and not initial and len(rows) > 0
         return Recorded(read_only(addresses), events, before, final, is_complete)
@@ -274,25 +274,5 @@ class _Import:
         }
 
 
-def _recorded_segment(
-    segment: Segment, streams: StreamNumbers, final_id: Callable[[int], int | None]
-) -> RecordedSegment:
-    blocks = (
-        RecordedBlock(
-            block.address,
-            block.nbytes,
-            block.requested,
-            block.state,
-            None if block.state == "free" else final_id(block.address),
-        )
-        for block in segment.blocks
-    )
-    return RecordedSegment(
-        segment.address,
-        segment.nbytes,
-        streams.of(segment.stream),
-        segment.kind,
-        segment.is_expandable,
-        segment.pool,
-        tuple(blocks),
-    )
+def _joined(initial: list[int], later: array[int], dtype: type[np.integer[Any]]) -> npt.NDArray[Any]:
+    return np.concatenate([np.array(initial, dtype), np.asarray(later, dtype)])

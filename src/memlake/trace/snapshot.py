@@ -10,12 +10,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from memlake.trace.failure import shorten
+from memlake.trace.recorded import RecordedBlock, RecordedSegment
 from memlake.trace.streams import plain_stream
 from memlake.trace.unpickling import unpickle
 from memlake.units import LARGEST_SIZE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from memlake.trace.source import Source
+    from memlake.trace.streams import StreamNumbers
 
 __all__ = ["Block", "DeviceRecord", "Fields", "Segment", "Snapshot", "read_raw_snapshot", "tag_of_frames"]
 
@@ -53,6 +57,23 @@ class Segment:
     is_expandable: bool
     pool: tuple[int, int]
     blocks: tuple[Block, ...]
+
+    def recorded(self, streams: StreamNumbers, id_at: Callable[[int], int | None]) -> RecordedSegment:
+        """The segment with the stream's number, and the ids that the trace gives to what is at its addresses."""
+        blocks = (
+            RecordedBlock(
+                block.address,
+                block.nbytes,
+                block.requested,
+                block.state,
+                None if block.state == "free" else id_at(block.address),
+            )
+            for block in self.blocks
+        )
+        stream = streams.of(self.stream)
+        return RecordedSegment(
+            self.address, self.nbytes, stream, self.kind, self.is_expandable, self.pool, tuple(blocks)
+        )
 
 
 @dataclass

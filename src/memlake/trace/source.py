@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 import zlib
@@ -56,35 +57,37 @@ class _Reader:
         self._path = path
         self._limit = memory_limit
         self._packed = file.read(HEAD)
-        self._inflate = zlib.decompressobj(wbits=31) if self._packed.startswith(GZIP_MAGIC) else None
+        self._is_gzip = self._packed.startswith(GZIP_MAGIC)
+        # None when the last member is unpacked.
+        self._inflate = zlib.decompressobj(wbits=31) if self._is_gzip else None
         self._nbytes_packed = len(self._packed)
         self._members = 1
 
     def read_head(self) -> bytes:
         """The first bytes, unpacked."""
-        return self._unpack(HEAD) if self._inflate is not None else self._packed
+        return self._unpack(HEAD) if self._is_gzip else self._packed
 
     def read_rest(self, head: bytes) -> bytes:
         """Everything, head included."""
-        if self._inflate is None:
-            data = head + self._file.read(self._limit - len(head) + 1)
-            if len(data) > self._limit:
-                raise self._too_large(len(data))
-            return data
-        parts = [head]
-        nbytes = len(head)
-        while part := self._unpack(1024**2):
-            nbytes += len(part)
+        if not self._is_gzip:
+            # As much as the file has now, because a reader makes room for all that it is asked for.
+            self._file.seek(0)
+            return self._file.read(os.fstat(self._file.fileno()).st_size)
+        unpacked = io.BytesIO()
+        part = head
+        while part:
+            nbytes = unpacked.tell() + len(part)
             if nbytes > self._limit:
-                raise self._too_large(nbytes)
+                raise self.too_large(nbytes)
             if nbytes > SMALL_CHANGE + LARGEST_GZIP_RATIO * self._nbytes_packed:
                 raise TraceFileError(
                     f"unpacks to more than {LARGEST_GZIP_RATIO} times its size, which no trace does",
                     self._path,
                     hint="unpack it by hand if you trust it",
                 )
-            parts.append(part)
-        return b"".join(parts)
+            unpacked.write(part)
+            part = self._unpack(1024**2)
+        return unpacked.getvalue()
 
     def _unpack(self, at_most: int) -> bytes:
         """The next unpacked bytes; empty at the end of the last gzip member."""
@@ -122,7 +125,8 @@ class _Reader:
             "copy or download it again",
         )
 
-    def _too_large(self, nbytes: int) -> TraceFileError:
+    def too_large(self, nbytes: int) -> TraceFileError:
+        """The error for a file that has so many bytes, or more."""
         return TraceFileError(
             f"is too large: {format_bytes(nbytes)} or more, and {format_bytes(self._limit)} are allowed",
             self._path,
@@ -142,6 +146,8 @@ def read_source(
         TraceError: if there is no such file, it is no regular file, is empty, broken gzip or larger than the limit.
     """
     name = os.fsdecode(path)
+    if "\0" in name:
+        raise TraceFileError("is no file name: it contains a zero byte", name.replace("\0", "\\0"))
     try:
         _refuse_unless_regular(os.stat(path), name)  # noqa: PTH116  Path() would refuse names that os.stat explains
         # The file may have been exchanged meanwhile, so it is opened without waiting and looked at again.
@@ -158,16 +164,10 @@ def read_source(
             except TraceFileError as error:
                 raise TraceFileError(error.reason, name, error.place, error.hint) from None
             if found.st_size > memory_limit:
-                raise TraceFileError(
-                    f"is {format_bytes(found.st_size)} large, and {format_bytes(memory_limit)} are allowed",
-                    name,
-                    hint="raise memory_limit, or record a shorter trace",
-                )
+                raise reader.too_large(found.st_size)
             return Source(name, reader.read_rest(head), memory_limit), identified
     except OSError as error:
         raise TraceFileError(f"cannot be read: {error.strerror or error}", name) from error
-    except ValueError as error:
-        raise TraceFileError(f"is no file name: {error}", name.replace("\0", "\\0")) from error
 
 
 def _refuse_unless_regular(found: os.stat_result, name: str) -> None:

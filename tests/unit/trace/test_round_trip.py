@@ -1,0 +1,114 @@
+"""Any valid trace survives saving and loading, in every format, as far as the format goes."""
+
+import json
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memlake import Trace
+from memlake.trace import Op
+
+SIZES = st.one_of(st.integers(0, 2**20), st.integers(0, 2**63 - 1))
+STREAMS = st.one_of(st.integers(0, 3), st.integers(0, 65535))
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@st.composite
+def traces(draw):
+    """A valid trace, row by row: what is live may be freed or recorded, what is freed may be done."""
+    rows = []
+    live, freed = [], []
+    ids = draw(st.lists(st.integers(0, 2**64 - 1), unique=True, max_size=20))
+    for _ in range(draw(st.integers(0, 60))):
+        op = draw(st.sampled_from(Op))
+        if op is Op.ALLOCATE and ids:
+            live.append(ids.pop())
+            rows.append((op, live[-1], draw(SIZES), draw(STREAMS)))
+        elif op in (Op.FREE, Op.FREE_ON) and live:
+            freed.append(live.pop(draw(st.integers(0, len(live) - 1))))
+            rows.append((op, freed[-1], 0, draw(STREAMS) if op is Op.FREE_ON else 0))
+        elif op is Op.RECORD_STREAM and live:
+            rows.append((op, draw(st.sampled_from(live)), 0, draw(STREAMS)))
+        elif op is Op.EVENT_DONE and freed:
+            rows.append((op, draw(st.sampled_from(freed)), 0, 0))
+        elif op is Op.STEP:
+            rows.append((op, draw(st.integers(0, 2**32 - 1)), 0, 0))
+        elif op in (Op.SYNCHRONIZE, Op.EMPTY_CACHE):
+            rows.append((op, 0, 0, 0))
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], []]
+    tags = draw(st.lists(st.text(), max_size=3))
+    indices = st.integers(0, max(len(tags) - 1, 0))
+    times = st.lists(st.integers(-(2**63), 2**63 - 1), min_size=len(rows), max_size=len(rows))
+    return Trace(
+        *columns,
+        time=draw(st.none() | times),
+        tag=draw(st.lists(indices, min_size=len(rows), max_size=len(rows))),
+        tags=tags,
+        metadata=draw(st.dictionaries(st.text(), JSON, max_size=3)),
+    )
+
+
+@given(traces())
+@settings(max_examples=40, deadline=None)
+def test_npz_keeps_everything(tmp_path_factory, trace):
+    path = tmp_path_factory.getbasetemp() / "round_trip.npz"
+    trace.save(path)
+    again = Trace.load(path)
+    assert again == trace
+    assert json.dumps(again.metadata) == json.dumps(trace.metadata)
+    assert again.peak_live == trace.peak_live
+    content = path.read_bytes()
+    again.save(path)
+    assert path.read_bytes() == content
+
+
+@given(traces())
+@settings(max_examples=30, deadline=None)
+def test_text_keeps_the_operations(tmp_path_factory, trace):
+    for ending in (".txt", ".txt.gz"):
+        path = tmp_path_factory.getbasetemp() / f"round_trip{ending}"
+        trace.save(path)
+        assert Trace.load(path) == Trace(trace.op, trace.id, trace.bytes, trace.stream)
+
+
+@given(traces(), st.data())
+@settings(max_examples=40, deadline=None)
+def test_every_part_is_a_valid_trace_with_the_same_live_bytes(trace, data):
+    start = data.draw(st.integers(0, len(trace)))
+    stop = data.draw(st.integers(start, len(trace)))
+    part = trace[start:stop]
+    part.validate()
+    # What is live at the end is the same, whether the rows before the part are there or not.
+    assert live_at_the_end(part) == live_at_the_end(trace[:stop])
+
+
+def live_at_the_end(trace):
+    live = {}
+    for row in trace:
+        if row.op is Op.ALLOCATE:
+            live[row.id] = row.bytes
+        elif row.op in (Op.FREE, Op.FREE_ON):
+            del live[row.id]
+    return sorted(live.values())
+
+
+@given(traces())
+@settings(max_examples=40, deadline=None)
+def test_peak_live_is_what_counting_row_by_row_gives(trace):
+    sizes, live, peak = {}, 0, 0
+    for row in trace:
+        if row.op is Op.ALLOCATE:
+            sizes[row.id] = -(-row.bytes // 512) * 512
+            live += sizes[row.id]
+        elif row.op in (Op.FREE, Op.FREE_ON):
+            live -= sizes[row.id]
+        peak = max(peak, live)
+    assert trace.peak_live == peak
