@@ -3,6 +3,7 @@
 `Trace` is also `memlake.Trace`. docs/reference/trace_format.md describes the files.
 """
 
+from memlake.trace.examples import example_traces, load_example
 from memlake.trace.failure import TraceFileError
 from memlake.trace.operations import Op
 from memlake.trace.recorded import Recorded, RecordedBlock, RecordedEvent, RecordedSegment
@@ -18,4 +19,6 @@ __all__ = [
     "Step",
     "Trace",
     "TraceFileError",
+    "example_traces",
+    "load_example",
 ]
