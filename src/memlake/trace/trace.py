@@ -56,11 +56,6 @@ class Trace:
         trace = memlake.Trace.load("snapshot.pickle")
         trace.peak_live, trace.num_streams, len(trace)
         trace.op, trace.id, trace.bytes, trace.stream      # read-only NumPy arrays
-
-    Attributes:
-        tags: who allocated, as text.
-        recorded: what the program's own allocator did, if the file knew (`memlake.trace.Recorded`). It is not saved,
-            and traces that differ only in it are equal.
     """
 
     def __init__(
@@ -81,8 +76,8 @@ class Trace:
         Raises:
             TraceError: if a row breaks a rule; it names the row.
         """
-        self.tags: tuple[str, ...] = tuple(tags)
-        self.recorded = recorded
+        self._tags: tuple[str, ...] = tuple(tags)
+        self._recorded = recorded
         try:
             self._metadata = json.dumps(dict(metadata or {}), sort_keys=True, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
@@ -169,6 +164,16 @@ class Trace:
     def tag(self) -> npt.NDArray[np.uint32]:
         """For each row an index into `tags`."""
         return self._columns.tag
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Who allocated, as text."""
+        return self._tags
+
+    @property
+    def recorded(self) -> Recorded | None:
+        """What the program's own allocator did, if the file knew. It is not saved, and does not count for equality."""
+        return self._recorded
 
     @property
     def metadata(self) -> dict[str, Any]:

@@ -37,6 +37,12 @@ def test_the_columns_have_fixed_types_and_cannot_be_written(trace):
             setattr(trace, name, column)
 
 
+@pytest.mark.parametrize("name", ["tags", "recorded", "metadata"])
+def test_what_a_trace_is_cannot_be_changed(trace, name):
+    with pytest.raises(AttributeError):
+        setattr(trace, name, None)
+
+
 def test_a_trace_copies_what_it_is_made_of():
     sizes = np.array([1, 2], np.uint64)
     trace = Trace([A, A], [0, 1], sizes)
