@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from memlake.event import Event
     from memlake.libraries import emulator_library, native_library
     from memlake.stream import Stream
+    from memlake.trace import Trace
 
 __all__ = [
     "ClosedError",
@@ -45,6 +46,7 @@ __all__ = [
     "MemlakeError",
     "OutOfMemory",
     "Stream",
+    "Trace",
     "TraceError",
     "__version__",
     "devices",
@@ -66,6 +68,7 @@ _HOMES = {
     "EmulatedDevices": "emulated_device",
     "Event": "event",
     "Stream": "stream",
+    "Trace": "trace",
     "__version__": "_native",
     "devices": "device",
     "emulate": "emulated_device",

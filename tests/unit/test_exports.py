@@ -18,6 +18,7 @@ NAMES = [
     "MemlakeError",
     "OutOfMemory",
     "Stream",
+    "Trace",
     "TraceError",
     "__version__",
     "devices",
