@@ -50,11 +50,14 @@ std::string_view trimmed(std::string_view part) {
   return part;
 }
 
+bool read_number(std::string_view text, std::uint64_t& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size() && !text.empty();
+}
+
 std::uint64_t parse_number(std::string_view key, std::string_view value, std::string_view what) {
   std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error != std::errc{} || end != value.data() + value.size() || value.empty())
-    invalid("emulator configuration: ", key, "=", value, " is not ", what);
+  if (!read_number(value, number)) invalid("emulator configuration: ", key, "=", value, " is not ", what);
   return number;
 }
 
@@ -69,14 +72,13 @@ std::uint64_t parse_bytes(std::string_view key, std::string_view value) {
                                                                               {"GB", 1000000000ULL},
                                                                               {"TB", 1000000000000ULL},
                                                                               {"B", 1ULL}}};
-  constexpr std::string_view what = "a size such as 8GiB, 512MB or a number of bytes";
-  for (const auto& [unit, factor] : kUnits) {
-    if (!value.ends_with(unit)) continue;
-    const std::uint64_t number = parse_number(key, trimmed(value.substr(0, value.size() - unit.size())), what);
-    if (number > UINT64_MAX / factor) invalid("emulator configuration: ", key, "=", value, " is too large");
-    return number * factor;
-  }
-  return parse_number(key, value, what);
+  const auto unit = std::ranges::find_if(kUnits, [&](const auto& known) { return value.ends_with(known.first); });
+  const auto [name, factor] = unit == kUnits.end() ? std::pair<std::string_view, std::uint64_t>("", 1) : *unit;
+  std::uint64_t number = 0;
+  if (!read_number(trimmed(value.substr(0, value.size() - name.size())), number))
+    invalid("emulator configuration: ", key, "=", value, " is not a size such as 8GiB, 512MB or a number of bytes");
+  if (number > UINT64_MAX / factor) invalid("emulator configuration: ", key, "=", value, " is too large");
+  return number * factor;
 }
 
 template <class Choice>

@@ -15,7 +15,7 @@ namespace memlake::emulator {
 namespace {
 
 /// A worker with nothing to do for so long ends. Threads of the program come and go, and each may have had a stream.
-constexpr std::chrono::seconds kIdleTime{2};
+constexpr std::chrono::seconds kIdleTime{1};
 
 /// While it lives, threads that are started take no signals: those are for the program's own threads, which a signal
 /// may have to wake up. A fault is still told where it happens.
