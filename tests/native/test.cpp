@@ -41,6 +41,8 @@ void fail(const std::string& text, std::source_location where) {
   std::cout << "  " << where.file_name() << ":" << where.line() << ": " << text << "\n";
 }
 
+bool running_test_has_failed() { return has_failed; }
+
 int run_tests(const std::string& filter) {
   int passed = 0;
   int failed = 0;

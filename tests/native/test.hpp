@@ -22,6 +22,7 @@ int add_test(const char* name, void (*body)());
 int run_tests(const std::string& filter);
 /// Fails the running test.
 void fail(const std::string& text, std::source_location where);
+bool running_test_has_failed();
 
 template <class T>
 std::string shown(const T& value) {
