@@ -21,6 +21,7 @@ ALLOWED = {
     ("tests/tools", "*"): "the cases that this check must reject",
     ("pyproject.toml", "backend"): "the key that Python's packaging standard gives to the build system",
     ("emulator", "arena"): "the emulator's one window of addresses, which is not a segment",
+    ("tests/native/emulator", "arena"): "the same, tested",
     ("emulator", "slab"): "where the emulator keeps small cuMemAlloc allocations, which is not a segment",
     ("tests", "strategy"): "Hypothesis calls its generators strategies",
     ("tools/check_words.py", "*"): "this list",
