@@ -24,9 +24,9 @@ pid_t g_reporting_process = 0;
 void write_ledger_at_exit() {
   if (getpid() != g_reporting_process) return;  // a forked child: the ledger is its parent's
   Driver& driver = Driver::instance();
-  const Lock lock(driver.mutex);
-  if (g_reports_at_exit) std::fputs(driver.ledger_text().c_str(), stderr);
-  if (!ledger_file().empty() && !(std::ofstream(ledger_file()) << driver.ledger_json() << '\n'))
+  Lock lock(driver.mutex);
+  if (g_reports_at_exit) std::fputs(driver.ledger_text(lock).c_str(), stderr);
+  if (!ledger_file().empty() && !(std::ofstream(ledger_file()) << driver.ledger_json(lock) << '\n'))
     std::fprintf(stderr, "memlake emulator: cannot write the ledger to %s\n", ledger_file().c_str());
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "arena.hpp"
+#include "caller_names.hpp"
 #include "chunk.hpp"
 #include "context.hpp"
 #include "device.hpp"
@@ -51,11 +52,11 @@ class Driver {
   /// Ends a context: its work, streams, events and plain allocations.
   void destroy_context(Lock& lock, Context& context);
 
-  /// Everything that exists and happened, as JSON. Call with the lock held.
-  std::string ledger_json();
+  /// Everything that exists and happened, as JSON.
+  std::string ledger_json(Lock& lock);
 
   /// The same for people, shorter: what is still held, and what went wrong.
-  std::string ledger_text();
+  std::string ledger_text(Lock& lock);
 
   [[nodiscard]] int version() const { return version_; }
   [[nodiscard]] bool is_initialized() const { return is_initialized_; }
@@ -63,11 +64,14 @@ class Driver {
  private:
   void add_devices_of_environment();
   int add_group(const GroupConfig& group);
+  std::string write_json();
+  std::string write_text();
 
   /// Does work run now on one of the selected ranges?
   template <class Ranges, class Selects>
   [[nodiscard]] bool is_running_on(const Ranges& ranges, Selects selects) const;
 
+  CallerNames callers_;
   int version_ = 13000;
   bool has_read_environment_ = false;
   bool is_initialized_ = false;

@@ -1,7 +1,7 @@
 #pragma once
 
 // What happened: calls counted, violations and warnings kept. What exists is asked from its owners when the ledger is
-// written (ledger_json.cpp).
+// written (ledger_output.cpp).
 
 #include <array>
 #include <atomic>

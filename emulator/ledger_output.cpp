@@ -11,13 +11,13 @@ namespace memlake::emulator {
 
 namespace {
 
-void write_origin(Json& json, const Origin& origin) {
+void write_origin(Json& json, CallerNames& callers, const Origin& origin) {
   json.member("made_by", [&] {
     json.object([&] {
       json.field("sequence", origin.sequence);
       json.field("call", origin.call);
       json.field("thread", origin.thread);
-      json.field("caller", origin.caller_name());
+      json.field("caller", callers.of(origin.caller));
     });
   });
 }
@@ -58,7 +58,19 @@ auto sorted(const Map& map) {
 
 }  // namespace
 
-std::string Driver::ledger_json() {
+std::string Driver::ledger_json(Lock& lock) {
+  std::string text = write_json();
+  for (; callers_.is_lacking(); text = write_json()) callers_.look_up(lock);
+  return text;
+}
+
+std::string Driver::ledger_text(Lock& lock) {
+  std::string text = write_text();
+  for (; callers_.is_lacking(); text = write_text()) callers_.look_up(lock);
+  return text;
+}
+
+std::string Driver::write_json() {
   chunks.reclaim();
   Json json;
   json.object([&] {
@@ -83,7 +95,7 @@ std::string Driver::ledger_json() {
       json.field("address", reservation.address);
       json.field("size", reservation.size);
       json.field("mapped", mapped);
-      write_origin(json, reservation.made_by);
+      write_origin(json, callers_, reservation.made_by);
     });
     write_all(json, "chunks", sorted(chunks.handles()), [&](const auto* entry) {
       const Handle& handle = entry->second;
@@ -95,7 +107,7 @@ std::string Driver::ledger_json() {
       json.field("mappings", handle.mappings);
       json.field("exported", handle.chunk->is_exported);
       json.field("imported", handle.chunk->is_imported);
-      write_origin(json, handle.chunk->made_by);
+      write_origin(json, callers_, handle.chunk->made_by);
     });
     write_all(json, "mappings", mappings.all(), [&](const auto& entry) {
       const Mapping& mapping = entry.second;
@@ -109,19 +121,19 @@ std::string Driver::ledger_json() {
             json.field(std::to_string(device), flags);
         });
       });
-      write_origin(json, mapping.made_by);
+      write_origin(json, callers_, mapping.made_by);
     });
     write_all(json, "allocations", plain.all(), [&](const auto& entry) {
       json.field("address", entry.second.address);
       json.field("size", entry.second.size);
       json.field("device", entry.second.device->ordinal);
-      write_origin(json, entry.second.made_by);
+      write_origin(json, callers_, entry.second.made_by);
     });
     write_all(json, "host_allocations", plain.all_host(), [&](const auto& entry) {
       json.field("address", entry.second.address);
       json.field("size", entry.second.size);
       json.field("kind", entry.second.is_registered ? "registered" : "pinned");
-      write_origin(json, entry.second.made_by);
+      write_origin(json, callers_, entry.second.made_by);
     });
     write_all(json, "contexts", sorted(contexts.all()), [&](const auto* entry) {
       const Context& context = entry->second;
@@ -139,13 +151,13 @@ std::string Driver::ledger_json() {
                          : stream.kind == Stream::Kind::legacy ? "legacy"
                                                                : "per_thread");
       json.field("pending", stream.queue.size());
-      write_origin(json, stream.made_by);
+      write_origin(json, callers_, stream.made_by);
     });
     write_all(json, "events", sorted(streams.events()), [&](const auto* entry) {
       json.field("handle", entry->second.handle);
       json.field("device", entry->second.device);
       json.field("flags", entry->second.flags);
-      write_origin(json, entry->second.made_by);
+      write_origin(json, callers_, entry->second.made_by);
     });
     json.member("calls", [&] {
       json.object([&] {
@@ -158,12 +170,12 @@ std::string Driver::ledger_json() {
   return json.take();
 }
 
-std::string Driver::ledger_text() {
+std::string Driver::write_text() {
   chunks.reclaim();
   std::ostringstream out;
   const auto line = [&](const char* what, std::uint64_t address, std::uint64_t size, const Origin& origin) {
     out << "  " << what << " " << Hex{address} << ", " << size << " bytes, made by " << origin.call << " (call "
-        << origin.sequence << ", thread " << origin.thread << ", " << origin.caller_name() << ")\n";
+        << origin.sequence << ", thread " << origin.thread << ", " << callers_.of(origin.caller) << ")\n";
   };
   out << "memlake emulator: ledger at exit\n";
   for (const auto& device : devices.all())

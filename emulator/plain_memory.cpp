@@ -135,6 +135,7 @@ void* PlainMemory::allocate_host(const Context& context, std::uint64_t bytes, un
   if ((flags & ~kHostAllocFlags) != 0) invalid("flags ", flags, " are unknown to cuMemHostAlloc");
   if (bytes == 0) return nullptr;
   const std::uint64_t size = round_up(bytes, host_page());
+  errno = ENOMEM;
   void* pointer =
       size < bytes ? MAP_FAILED : mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pointer == MAP_FAILED)

@@ -1,5 +1,6 @@
 #include "stream.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace memlake::emulator {
@@ -42,7 +43,7 @@ Stream& Streams::add(Context& context, Stream::Kind kind, unsigned flags, int pr
 
 Stream& Streams::create(Context& context, unsigned flags, int priority, const Origin& origin) {
   if (flags > CU_STREAM_NON_BLOCKING) invalid("stream flags ", flags, " are not 0 or 1 (NON_BLOCKING)");
-  return add(context, Stream::Kind::created, flags, priority, origin);
+  return add(context, Stream::Kind::created, flags, std::clamp(priority, kGreatestPriority, kLeastPriority), origin);
 }
 
 Stream& Streams::default_stream(Context& context, Stream::Kind kind) {

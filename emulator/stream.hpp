@@ -20,6 +20,10 @@ namespace memlake::emulator {
 
 using Lock = std::unique_lock<std::mutex>;
 
+/// As on data-centre GPUs; lower is more urgent, and nothing here runs sooner for it.
+inline constexpr int kLeastPriority = 0;
+inline constexpr int kGreatestPriority = -5;
+
 struct Queued {
   Work work;
   InFlight::Place place;

@@ -8,8 +8,7 @@ namespace memlake::emulator {
 
 namespace {
 
-constexpr unsigned kContextFlags = 0xFF;     // scheduling, mapping, coredump and sync bits
-constexpr int kGreatestStreamPriority = -5;  // as on data-centre GPUs; lower is more urgent
+constexpr unsigned kContextFlags = 0xFF;  // scheduling, mapping, coredump and sync bits
 
 Context& find_context(Session& session, CUcontext context) {
   Context* found = session.driver.contexts.find(context);
@@ -198,8 +197,8 @@ MEMLAKE_EXPORT CUresult cuCtxDisablePeerAccess(CUcontext peer) {
 MEMLAKE_EXPORT CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   return enter(Call::cuCtxGetStreamPriorityRange, MEMLAKE_CALLER, [&](Session& session) {
     session.driver.contexts.current();
-    if (least != nullptr) *least = 0;
-    if (greatest != nullptr) *greatest = kGreatestStreamPriority;
+    if (least != nullptr) *least = kLeastPriority;
+    if (greatest != nullptr) *greatest = kGreatestPriority;
   });
 }
 

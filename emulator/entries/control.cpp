@@ -59,7 +59,7 @@ MEMLAKE_CONTROL const char* memlakeEmulatorLastViolation(void) {
 MEMLAKE_CONTROL int memlakeEmulatorLedger(char* buffer, size_t* size) {
   return control(MEMLAKE_CALLER, [&](Session& session) {
     required(size, "size");
-    const std::string json = session.driver.ledger_json();
+    const std::string json = session.driver.ledger_json(session.lock);
     const std::size_t room = buffer == nullptr ? 0 : *size;
     *size = json.size() + 1;
     if (buffer == nullptr) return;

@@ -12,15 +12,17 @@ const HostAllocation& find_host(Session& session, const void* pointer) {
   return *found;
 }
 
-/// Host memory must not go while queued work uses it; like cuMemFree, freeing waits.
+/// Host memory must not go while queued work uses it; like cuMemFree, freeing waits, and answers what failed meanwhile.
 void wait_for_users(Session& session, const void* pointer) {
   Driver& driver = session.driver;
   const HostAllocation* host = driver.plain.find_host(reinterpret_cast<std::uint64_t>(pointer));
   if (host == nullptr) return;
   const std::uint64_t address = host->address;
   const std::uint64_t size = host->size;
+  const std::uint64_t context = host->context;
   while (const Work* user = driver.in_flight.user_of(address, size))
     driver.streams.wait(session.lock, CompletionRef(user->completion));
+  driver.contexts.check_alive(context);
 }
 
 }  // namespace

@@ -1,9 +1,13 @@
 // The ledger as JSON: well-formed whatever the names in it are.
 
+#include <dlfcn.h>
+
+#include <atomic>
 #include <cctype>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "abi.hpp"
 #include "json.hpp"
@@ -163,6 +167,27 @@ PROCESS_TEST(resetting_the_ledger_forgets_what_happened_and_keeps_what_exists) {
   EXPECT(text.find("\"violations\":[]") != std::string::npos);
   EXPECT(text.find("\"cuMemMap\"") != std::string::npos && text.find("\"calls\":{}") != std::string::npos);
   Reader(text).read_all();
+}
+
+PROCESS_TEST(the_ledger_is_written_while_libraries_that_call_the_driver_are_loaded) {
+  const World world("backing=none,memory=64MiB");
+  std::atomic<bool> may_end = false;
+  std::thread writer([&] {
+    world.use(0);
+    while (!may_end) {
+      const std::uint64_t mapped = new_mapping(world.first);
+      EXPECT(ledger().find("emulator_tests+0x") != std::string::npos);
+      must(cuMemUnmap(mapped, kGranule));
+      must(cuMemAddressFree(mapped, kGranule));
+    }
+  });
+  for (int i = 0; i < 300; ++i) {
+    void* library = dlopen(CALLS_WHILE_LOADING, RTLD_NOW | RTLD_LOCAL);
+    EXPECT(library != nullptr);
+    if (library != nullptr) dlclose(library);
+  }
+  may_end = true;
+  writer.join();
 }
 
 }  // namespace memlake::test

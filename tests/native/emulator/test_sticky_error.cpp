@@ -41,7 +41,7 @@ PROCESS_TEST(a_kernel_without_access_loses_its_context_and_every_call_on_it_says
        {cuStreamQuery(stream), cuStreamDestroy_v2(stream), cuStreamCreate(&other, 0), cuEventQuery(event),
         cuEventSynchronize(event), cuEventRecord(event, stream), cuEventDestroy_v2(event), cuEventCreate(&second, 0),
         cuCtxSynchronize(), cuCtxGetDevice(&device), cuMemGetInfo_v2(&bytes, &bytes), cuMemAlloc_v2(&more, 512),
-        cuMemFree_v2(memory), cuMemsetD8_v2(memory, 0, 16), cuMemcpyHtoD_v2(memory, &bytes, 8)})
+        cuMemFree_v2(memory), cuMemFreeHost(pinned), cuMemsetD8_v2(memory, 0, 16), cuMemcpyHtoD_v2(memory, &bytes, 8)})
     EXPECT_EQ(answer, CUDA_ERROR_ILLEGAL_ADDRESS);
   EXPECT_EQ(more, 0U);
   const CUmemAllocationProp prop = device_prop(world.first);

@@ -185,6 +185,19 @@ PROCESS_TEST(a_worker_that_was_idle_for_long_ends_and_is_replaced) {
   EXPECT_EQ(count, 2);
 }
 
+PROCESS_TEST(a_priority_beyond_the_range_is_the_nearest_one) {
+  const World world("backing=none,memory=64MiB");
+  int range[2] = {};
+  must(cuCtxGetStreamPriorityRange(&range[0], &range[1]));
+  for (const auto& [asked, given] : {std::pair(7, range[0]), {range[1], range[1]}, {-100, range[1]}}) {
+    CUstream stream{};
+    int priority = 77;
+    must(cuStreamCreateWithPriority(&stream, 0, asked));
+    must(cuStreamGetPriority(stream, &priority));
+    EXPECT_EQ(priority, given);
+  }
+}
+
 PROCESS_TEST(flags_that_only_a_capture_knows_are_refused) {
   const World world;
   const CUevent event = new_event();
