@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memlake import driver, emulator, errors, vmm
+    from memlake import driver, emulator, errors, policies, vmm
     from memlake._native import __version__
     from memlake.device import Device, devices
     from memlake.emulated_device import EmulatedDevice, EmulatedDevices, emulate
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from memlake.event import Event
     from memlake.libraries import emulator_library, native_library
+    from memlake.policies import policy
     from memlake.stream import Stream
     from memlake.trace import Trace
 
@@ -56,12 +57,14 @@ __all__ = [
     "emulator_library",
     "errors",
     "native_library",
+    "policies",
+    "policy",
     "vmm",
 ]
 
 # Where each name lives. A name is imported when it is first used: every pytest run imports this file for memlake's
 # plugin, and most of them need nothing of it.
-_MODULES = frozenset({"driver", "emulator", "errors", "vmm"})
+_MODULES = frozenset({"driver", "emulator", "errors", "policies", "vmm"})
 _HOMES = {
     "Device": "device",
     "EmulatedDevice": "emulated_device",
@@ -74,6 +77,7 @@ _HOMES = {
     "emulate": "emulated_device",
     "emulator_library": "libraries",
     "native_library": "libraries",
+    "policy": "policies",
 }
 
 

@@ -28,6 +28,8 @@ NAMES = [
     "emulator_library",
     "errors",
     "native_library",
+    "policies",
+    "policy",
     "vmm",
 ]
 
@@ -45,7 +47,7 @@ def test_every_public_name_exists_and_is_documented(name):
         assert value.__doc__
 
 
-@pytest.mark.parametrize("module", ["driver", "emulator", "errors", "vmm"])
+@pytest.mark.parametrize("module", ["driver", "emulator", "errors", "policies", "vmm"])
 def test_the_public_names_of_a_module_exist_and_are_documented(module):
     module = getattr(memlake, module)
     assert isinstance(module, types.ModuleType)

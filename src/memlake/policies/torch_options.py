@@ -1,0 +1,165 @@
+"""The options of PyTorch's two allocators. The names are PyTorch's, in bytes instead of ``_mb``."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from memlake.errors import ConfigError
+from memlake.policies.divisions import Divisions, Table, format_divisions, to_table
+from memlake.policies.options import Options
+from memlake.units import Size, format_bytes, parse_bytes
+
+if TYPE_CHECKING:
+    from memlake import _native
+
+__all__ = ["CachingOptions", "ExpandableOptions", "TorchOptions"]
+
+_MIB = 2**20
+_LARGE_SEGMENT = 20 * _MIB  # torch 2.13's default
+_SMALLEST_LARGE_SEGMENT = 10 * _MIB  # torch 2.13 wants more than this: requests from here on get segments of their own
+_NO_DIVISIONS = (0,) * 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class TorchOptions(Options):
+    """What PyTorch's two allocators have in common. Sizes are ints or strings such as ``"128MiB"``, in whole MiB.
+
+    Attributes:
+        max_split_size: blocks of at least this size are never split; None: there is no such size.
+        max_non_split_rounding: how much larger than the request such a block may be; None: `large_segment_size`.
+        roundup_power2_divisions: rounds requests up to one of so many sizes between two powers of two; one number, a
+            list or a mapping per size. Kept as 16 numbers, for 1 MiB, 2 MiB, ... 32 GiB and more. 0: off.
+        garbage_collection_threshold: the share of the limit above which old free segments are released, between 0 and
+            1; 0: off. PyTorch collects only where `memory_fraction` is below 1.
+        large_segment_size: of segments for requests of 1 to 10 MiB, and of the pages of large expandable segments.
+        memory_fraction: what may be held of the device, from 0 to 1: PyTorch's ``per_process_memory_fraction``.
+
+    Raises:
+        ConfigError: if PyTorch would refuse a value.
+    """
+
+    max_split_size: Size | None = None
+    max_non_split_rounding: Size | None = None
+    roundup_power2_divisions: Divisions = _NO_DIVISIONS
+    garbage_collection_threshold: float = 0.0
+    large_segment_size: Size = _LARGE_SEGMENT
+    memory_fraction: float = 1.0
+
+    def __post_init__(self) -> None:
+        large = _whole_mib("large_segment_size", self.large_segment_size)
+        if large <= _SMALLEST_LARGE_SEGMENT:
+            raise ConfigError(f"large_segment_size must be more than 10 MiB, got {format_bytes(large)}")
+        self._set("large_segment_size", large)
+        for name in ("max_split_size", "max_non_split_rounding"):
+            given = getattr(self, name)
+            if given is None:
+                continue
+            nbytes = _whole_mib(name, given)
+            if nbytes < large:
+                raise ConfigError(
+                    f"{name} must be at least large_segment_size, {format_bytes(large)}, got {format_bytes(nbytes)}"
+                )
+            self._set(name, nbytes)
+        self._set("roundup_power2_divisions", to_table(self.roundup_power2_divisions))
+        threshold = _number("garbage_collection_threshold", self.garbage_collection_threshold)
+        if not 0 <= threshold < 1:
+            raise ConfigError(f"garbage_collection_threshold must be between 0 and 1 (0: off), got {threshold:g}")
+        self._set("garbage_collection_threshold", threshold)
+        fraction = _number("memory_fraction", self.memory_fraction)
+        if not 0 <= fraction <= 1:
+            raise ConfigError(f"memory_fraction must be from 0 to 1, got {fraction:g}")
+        self._set("memory_fraction", fraction)
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)  # the dataclass is frozen: this is its constructor
+
+    @property
+    def is_expandable(self) -> bool:
+        """Whether segments are expandable."""
+        return False
+
+    def to_native(self) -> _native.TorchOptions:
+        """The settings as the core takes them; the memory fraction is not among them, see `limit_on`."""
+        from memlake import _native
+
+        native = _native.TorchOptions()
+        large = parse_bytes(self.large_segment_size)
+        native.is_expandable = self.is_expandable
+        native.large_segment_size = large
+        if self.max_split_size is not None:
+            native.max_split_size = parse_bytes(self.max_split_size)
+        rounding = self.max_non_split_rounding
+        native.max_non_split_rounding = large if rounding is None else parse_bytes(rounding)
+        native.garbage_collection_threshold = self.garbage_collection_threshold
+        native.roundup_power2_divisions = list(self._divisions)
+        return native
+
+    def limit_on(self, total_memory: int) -> int | None:
+        """What `memory_fraction` allows; None if it is 1, which PyTorch takes for "no limit"."""
+        return None if self.memory_fraction == 1 else int(self.memory_fraction * total_memory)
+
+    def to_text(self) -> str:
+        """The settings that are not the default, as ``PYTORCH_ALLOC_CONF`` takes them."""
+        entries = {
+            "large_segment_size_mb": None
+            if self.large_segment_size == _LARGE_SEGMENT
+            else _in_mib(self.large_segment_size),
+            "max_split_size_mb": None if self.max_split_size is None else _in_mib(self.max_split_size),
+            "max_non_split_rounding_mb": None
+            if self.max_non_split_rounding is None
+            else _in_mib(self.max_non_split_rounding),
+            "roundup_power2_divisions": format_divisions(self._divisions) if any(self._divisions) else None,
+            "garbage_collection_threshold": f"{self.garbage_collection_threshold!r}"
+            if self.garbage_collection_threshold
+            else None,
+            "per_process_memory_fraction": None if self.memory_fraction == 1 else f"{self.memory_fraction!r}",
+        }
+        return ",".join(f"{key}:{value}" for key, value in entries.items() if value is not None)
+
+    def to_torch(self) -> str:
+        """All of it as ``PYTORCH_ALLOC_CONF`` takes it, which allocator it is included."""
+        return ",".join(filter(None, [f"expandable_segments:{self.is_expandable}", self.to_text()]))
+
+    @property
+    def _divisions(self) -> Table:
+        return to_table(self.roundup_power2_divisions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CachingOptions(TorchOptions):
+    """PyTorch's native caching allocator, as torch 2.13 has it. The options are those of `TorchOptions`."""
+
+    name = "caching"
+    summary = "PyTorch's native caching allocator"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpandableOptions(TorchOptions):
+    """PyTorch's expandable segments, as torch 2.13 has them. The options are those of `TorchOptions`."""
+
+    name = "expandable"
+    summary = "PyTorch's expandable segments"
+
+    @property
+    def is_expandable(self) -> bool:
+        """Whether segments are expandable."""
+        return True
+
+
+def _whole_mib(name: str, size: Size) -> int:
+    nbytes = parse_bytes(size, what=name)
+    if nbytes % _MIB:
+        raise ConfigError(f"{name} must be whole MiB, as PyTorch's {name}_mb, got {nbytes} bytes")
+    return nbytes
+
+
+def _in_mib(size: Size) -> int:
+    return parse_bytes(size) // _MIB
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ConfigError(f"{name} must be a number, got {value!r}")
+    return float(value)
