@@ -36,6 +36,8 @@ struct SegmentMemory {
   virtual ~SegmentMemory() = default;
 
   [[nodiscard]] bool is_expandable() const { return page.count != 0; }
+  /// How much memory is behind its addresses.
+  [[nodiscard]] virtual Bytes mapped() const = 0;
 };
 
 struct Block {
@@ -46,11 +48,13 @@ struct Block {
   SegmentMemory* memory;      ///< what the segment it lies in is made of
   Block* previous = nullptr;  ///< neighbours in the segment
   Block* next = nullptr;
-  StreamId stream;
+  StreamId stream;    ///< of its segment: who may have it at once when it is free
+  StreamId user = 0;  ///< of the caller: whom the allocation was made for
   BlockState state;
   std::uint32_t awaited = 0;  ///< events that are still to come before it is free
   std::uint64_t free_since =
       0;                        ///< number of searches of its group when it became free: its age for garbage collection
+  std::uint64_t id = 0;         ///< of the caller's allocation: how many were made before it
   std::vector<StreamId> users;  ///< other streams that recorded a use
 
   [[nodiscard]] bool is_whole_segment() const { return previous == nullptr && next == nullptr; }

@@ -25,7 +25,10 @@ Block* BlockMap::make(SegmentMemory& memory, BlockGroup& group, StreamId stream,
   return block;
 }
 
-void BlockMap::destroy(Block* block) { unused_.push_back(block); }
+void BlockMap::destroy(Block* block) {
+  block->memory = nullptr;
+  unused_.push_back(block);
+}
 
 void BlockMap::index(Block* block) {
   BlockGroup& group = *block->group;

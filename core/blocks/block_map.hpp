@@ -36,6 +36,13 @@ class BlockMap {
   Block* make(SegmentMemory& memory, BlockGroup& group, StreamId stream, AddressRange range, BlockState state);
   void destroy(Block* block);
 
+  /// Every block, in no order.
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for (const Block& block : store_)
+      if (block.memory != nullptr) visit(block);
+  }
+
   /// Into or out of the index of its state: free blocks by size, unmapped ones by address.
   void index(Block* block);
   void unindex(Block* block);

@@ -1,6 +1,7 @@
 #include "driver/device.hpp"
 
 #include <cstring>
+#include <utility>
 
 #include "base/process.hpp"
 #include "base/undo_failure.hpp"
@@ -18,6 +19,14 @@ Device::Device(Library& library, Driver& driver, int ordinal, bool is_host_backe
       ordinal_(ordinal),
       is_host_backed_(is_host_backed),
       process_generation_(process_generation()) {}
+
+Device::Device(std::shared_ptr<const Device> same, Driver& driver)
+    : library_(same->library_),
+      driver_(driver),
+      ordinal_(same->ordinal_),
+      is_host_backed_(same->is_host_backed_),
+      process_generation_(same->process_generation_),
+      same_(std::move(same)) {}
 
 Device::~Device() {
   if (context_.load() == nullptr || !can_undo() || is_exiting()) return;

@@ -23,6 +23,8 @@ class Device {
   Device(Library& library, int ordinal, bool is_host_backed);
   /// With a driver of its own around the library's, for instance one that counts for this device alone.
   Device(Library& library, Driver& driver, int ordinal, bool is_host_backed);
+  /// The same device through another driver around its library's: open as long as `same` is.
+  Device(std::shared_ptr<const Device> same, Driver& driver);
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
   ~Device();
@@ -34,7 +36,9 @@ class Device {
   bool is_host_backed() const noexcept { return is_host_backed_; }
 
   /// False once an emulated device was closed: everything that lived on it is gone.
-  bool is_open() const noexcept { return is_open_.load(std::memory_order_acquire); }
+  bool is_open() const noexcept {
+    return same_ == nullptr ? is_open_.load(std::memory_order_acquire) : same_->is_open();
+  }
   void set_open(bool is_open) noexcept { is_open_.store(is_open, std::memory_order_release); }
   /// False in a forked child of the process that made this object.
   bool is_of_this_process() const noexcept;
@@ -64,6 +68,7 @@ class Device {
   const int ordinal_;
   const bool is_host_backed_;
   const unsigned process_generation_;
+  const std::shared_ptr<const Device> same_;  ///< null, or what this is another way to
   std::atomic<bool> is_open_{true};
   std::mutex mutex_;                                                 ///< held while the context is being retained
   std::atomic<CUcontext> context_{nullptr};                          ///< null until first needed

@@ -39,6 +39,12 @@ struct Step {
   Bytes page = {0};
 };
 
+/// One step that was tried for a request.
+struct Tried {
+  Step::Kind kind;
+  bool has_failed;  ///< the driver had no memory for it
+};
+
 /// How far the search for memory has come, for one request. The policy reads and moves it, the executor fills in
 /// results.
 struct Attempt {
@@ -50,6 +56,7 @@ struct Attempt {
   bool has_failed = false;  ///< the last step could not be done
   bool is_retry = false;    ///< everything cached was given back before
   std::vector<Block*> victims = {};
+  std::vector<Tried> tried = {};  ///< filled by the executor, for the error message
 };
 
 class Policy {

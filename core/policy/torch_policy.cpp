@@ -55,7 +55,6 @@ Bytes TorchPolicy::round(Bytes requested) const { return torch::round_request(re
 bool TorchPolicy::is_small(Bytes rounded) const { return torch::is_small(rounded); }
 
 Block* TorchPolicy::find(Bytes rounded, StreamId stream, BlockGroup& group) const {
-  if (options_.garbage_collection_threshold > 0) ++group.searches;
   const FreeIndex* index = group.index_of(stream);
   Block* block = index == nullptr ? nullptr : index->best_fit(rounded);
   if (block == nullptr) return nullptr;

@@ -21,9 +21,12 @@ class EventSource {
 
   /// Marks the point that `stream` has reached, because of `block`.
   virtual Ticket record(StreamId stream, const Block& block) = 0;
+  /// A ticket is used up when it is found done, waited for, or dropped.
   virtual bool is_done(Ticket ticket) = 0;
   /// Waits in the host until it is done.
   virtual void wait(Ticket ticket) = 0;
+  /// Nobody asks for this one any more.
+  virtual void drop(Ticket ticket) = 0;
   /// Waits in the host until the stream has done everything.
   virtual void wait_for_stream(StreamId stream) = 0;
 };

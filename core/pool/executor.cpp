@@ -64,7 +64,7 @@ void Pool::release(const std::vector<Block*>& victims) {
     if (!block->memory->is_expandable()) {
       release_segment(block);
     } else {
-      unmap(block);
+      unmap(block, block->size);
     }
   }
 }
@@ -79,9 +79,12 @@ void Pool::release_segment(Block* block) {
   blocks_.destroy(block);
 }
 
-void Pool::unmap(Block* block) {
+void Pool::unmap(Block* block, Bytes most) {
   auto& segment = static_cast<ExpandableSegment&>(*block->memory);
-  const AddressRange unmapped = segment.whole_pages({block->address, block->size});
+  AddressRange unmapped = segment.whole_pages({block->address, block->size});
+  // Of a part, the rear pages go: what stays in front is joined with its neighbour more often.
+  if (const Bytes part{most.count / segment.page.count * segment.page.count}; part < unmapped.size)
+    unmapped = {unmapped.begin + (unmapped.size - part), part};
   if (unmapped.size.count == 0) return;
   events_.wait_for_stream(block->stream);  // its own work may still be running on these pages
   segment.unmap(unmapped);

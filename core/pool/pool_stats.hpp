@@ -22,14 +22,21 @@ struct Level {
 };
 
 struct PoolStats {
-  Level requested;  ///< what callers asked for, until their blocks are free again
-  Level allocated;  ///< their blocks with slack, until the call of free
-  Level active;     ///< their blocks with slack, until they are free again
-  Level held;       ///< physical memory, created and not released
+  Level requested;               ///< what callers asked for, until their blocks are free again
+  Level allocated;               ///< their blocks with slack, until the call of free
+  Level active;                  ///< their blocks with slack, until they are free again
+  Level held;                    ///< physical memory, created and not released
+  Bytes allocated_at_held_peak;  ///< read when `held` was last at its peak for the first time
   std::uint64_t allocations = 0;
   std::uint64_t frees = 0;
   std::uint64_t retries = 0;  ///< requests for which everything cached was given back
   std::uint64_t ooms = 0;
+
+  /// The peaks begin again at what is now.
+  void reset_peaks() {
+    for (Level* level : {&requested, &allocated, &active, &held}) level->peak = level->now;
+    allocated_at_held_peak = allocated.now;
+  }
 };
 
 }  // namespace memlake

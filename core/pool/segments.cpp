@@ -1,5 +1,6 @@
 #include "pool/segments.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "vmm/access.hpp"
@@ -40,6 +41,18 @@ AddressRange ExpandableSegment::whole_pages(AddressRange inside) const {
 
 void ExpandableSegment::unmap(AddressRange pages) {
   for (std::size_t i = page_of(pages.begin); i < page_of(pages.end()); ++i) pages_[i].reset();
+}
+
+Bytes ExpandableSegment::mapped() const {
+  return page * static_cast<std::uint64_t>(std::ranges::count_if(pages_, [](const auto& p) { return p.has_value(); }));
+}
+
+bool ExpandableSegment::is_consistent(AddressRange inside, bool wants_memory) const {
+  const std::size_t first = page_of(inside.begin);
+  const std::size_t last = page_from(inside.end());
+  for (std::size_t i = first; i < last; ++i)
+    if ((i < pages_.size() && pages_[i].has_value()) != wants_memory) return false;
+  return true;
 }
 
 }  // namespace memlake

@@ -19,6 +19,8 @@ class PlainSegment final : public SegmentMemory {
   explicit PlainSegment(PlainAllocation allocation)
       : SegmentMemory(allocation.range(), {0}), allocation_(std::move(allocation)) {}
 
+  [[nodiscard]] Bytes mapped() const override { return range.size; }
+
  private:
   PlainAllocation allocation_;
 };
@@ -35,6 +37,10 @@ class ExpandableSegment final : public SegmentMemory {
   AddressRange whole_pages(AddressRange inside) const;
   /// Takes the memory from whole pages that are mapped.
   void unmap(AddressRange pages);
+
+  [[nodiscard]] Bytes mapped() const override;
+  /// Whether every page that a range touches has memory, or whether no page that lies in it has.
+  [[nodiscard]] bool is_consistent(AddressRange inside, bool wants_memory) const;
 
  private:
   /// The page an address lies in, and the first page that begins at or behind it.

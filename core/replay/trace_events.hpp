@@ -25,6 +25,7 @@ class TraceEvents final : public EventSource {
   Ticket record(StreamId stream, const Block& block) override;
   bool is_done(Ticket ticket) override;
   void wait(Ticket ticket) override;
+  void drop(Ticket) override {}
   void wait_for_stream(StreamId stream) override;
 
   // What the replayer tells.

@@ -14,6 +14,7 @@ constexpr Bytes kUnit{512};
 
 struct Segment final : SegmentMemory {
   explicit Segment(std::uint64_t number) : SegmentMemory({{number << 40}, GiB}, {0}) { serial = number; }
+  [[nodiscard]] Bytes mapped() const override { return range.size; }
 };
 
 Block make_block(Segment& segment, std::uint64_t units, std::uint64_t place) {

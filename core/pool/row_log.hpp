@@ -1,0 +1,63 @@
+#pragma once
+
+// RowLog: what a pool did, row by row, in the columns of a trace. The pool writes one while somebody asks for it.
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "blocks/block.hpp"
+
+namespace memlake {
+
+class RowLog {
+ public:
+  /// The numbers of the trace format.
+  enum class Op : std::uint8_t {
+    allocate = 0,
+    free = 1,
+    record_stream = 2,
+    event_done = 3,
+    empty_cache = 6,
+    free_on = 7,
+    trim = 8,
+    preallocate = 9,
+  };
+
+  void add(Op op, std::uint64_t id, Bytes bytes, StreamId stream) {
+    op_.push_back(static_cast<std::uint8_t>(op));
+    id_.push_back(id);
+    bytes_.push_back(bytes.count);
+    stream_.push_back(stream);
+    const auto since = std::chrono::steady_clock::now() - begun_;
+    time_us_.push_back(std::chrono::duration_cast<std::chrono::microseconds>(since).count());
+  }
+
+  [[nodiscard]] std::size_t size() const { return op_.size(); }
+
+  /// The request of this row found no memory. What it did to the pool is what empty_cache does: it waited for every
+  /// event and gave back everything free.
+  void has_failed(std::size_t row) {
+    op_[row] = static_cast<std::uint8_t>(Op::empty_cache);
+    id_[row] = 0;
+    bytes_[row] = 0;
+    stream_[row] = 0;
+  }
+
+  [[nodiscard]] const std::vector<std::uint8_t>& op() const { return op_; }
+  [[nodiscard]] const std::vector<std::uint64_t>& id() const { return id_; }
+  [[nodiscard]] const std::vector<std::uint64_t>& bytes() const { return bytes_; }
+  [[nodiscard]] const std::vector<StreamId>& stream() const { return stream_; }
+  [[nodiscard]] const std::vector<std::int64_t>& time_us() const { return time_us_; }
+
+ private:
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  std::vector<std::uint8_t> op_;
+  std::vector<std::uint64_t> id_;
+  std::vector<std::uint64_t> bytes_;
+  std::vector<StreamId> stream_;
+  std::vector<std::int64_t> time_us_;
+};
+
+}  // namespace memlake
