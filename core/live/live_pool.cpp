@@ -1,0 +1,285 @@
+#include "live/live_pool.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "base/error.hpp"
+#include "base/process.hpp"
+#include "base/undo_failure.hpp"
+#include "driver/library.hpp"
+#include "driver/result.hpp"
+
+namespace memlake {
+
+std::shared_ptr<LivePool> LivePool::make(std::shared_ptr<Device> device, std::unique_ptr<Policy> policy, Bytes limit) {
+  return std::shared_ptr<LivePool>(new LivePool(std::move(device), std::move(policy), limit));
+}
+
+LivePool::LivePool(std::shared_ptr<Device> device, std::unique_ptr<Policy> policy, Bytes limit)
+    : given_device_(std::move(device)),
+      counting_(given_device_->driver()),
+      device_(std::make_shared<Device>(given_device_, counting_)),
+      events_(device_, streams_),
+      pool_(std::in_place, device_, std::move(policy), events_, limit) {
+  device_->context();
+  counting_.reset();
+}
+
+LivePool::~LivePool() {
+  // Unmapping does not wait for the device, so the pool does.
+  if (!pool_ || !device_->can_undo() || is_exiting()) return;
+  if (pool_->stats().held.now.count == 0) return;
+  try {
+    device_->synchronize();
+  } catch (const Error& error) {
+    report_undo_failure(error);
+  }
+}
+
+void LivePool::require_usable() const {
+  device_->library().require_this_process();
+  if (!device_->is_open()) throw Error(ErrorKind::closed, "the pool's device is closed");
+}
+
+void LivePool::require_open_locked() const {
+  if (!pool_) throw Error(ErrorKind::closed, "the pool is closed");
+}
+
+void LivePool::require_not_capturing(const StreamName& stream) const {
+  if (!StreamTable::is_created(stream.handle)) return;  // the default streams cannot be captured here
+  require_usable();
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  Driver& driver = given_device_->driver();  // no context is needed for a stream that is not the default one
+  check(driver, Call::cuStreamIsCapturing, driver.cuStreamIsCapturing(stream.handle, &status));
+  if (status != CU_STREAM_CAPTURE_STATUS_NONE)
+    throw Error(ErrorKind::invalid_argument,
+                "the stream is capturing a graph, and pools for graphs do not exist yet; allocate and free before or "
+                "after the capture");
+}
+
+std::optional<Lease> LivePool::allocate_at_once(Bytes requested, const StreamName& stream) {
+  // allocate() says why, and asks whether a stream is capturing.
+  if (!device_->can_undo() || stream.handle != nullptr) return std::nullopt;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock || !pool_) return std::nullopt;
+  const auto number = streams_.known_number_of(stream);
+  if (!number) return std::nullopt;
+  Block* block = pool_->allocate_cached(requested, *number);
+  if (block == nullptr) return std::nullopt;
+  return Lease(shared_from_this(), block, requested, *number);
+}
+
+std::optional<Lease> LivePool::allocate(Bytes requested, const StreamName& stream, Shortage& shortage) {
+  require_usable();
+  require_not_capturing(stream);
+  const std::lock_guard lock(mutex_);
+  require_open_locked();
+  const StreamId number = streams_.number_of(stream);
+  if (requested.count == 0) return Lease(shared_from_this(), number);
+  Block* block = pool_->allocate(requested, number);
+  if (block != nullptr) return Lease(shared_from_this(), block, requested, number);
+  pool_->release_bare_addresses();
+  shortage = shortage_locked();
+  return std::nullopt;
+}
+
+bool LivePool::preallocate(Bytes size, const StreamName& stream, Shortage& shortage) {
+  require_usable();
+  require_not_capturing(stream);
+  const std::lock_guard lock(mutex_);
+  require_open_locked();
+  if (size.count == 0 || pool_->preallocate(size, streams_.number_of(stream))) return true;
+  pool_->release_bare_addresses();
+  shortage = shortage_locked();
+  return false;
+}
+
+Shortage LivePool::shortage_locked() {
+  Shortage shortage{.failure = pool_->failure(), .pending_on = {}, .device_free = device_->free_memory()};
+  for (const auto& [stream, bytes] : shortage.failure.pending_on)
+    shortage.pending_on.emplace_back(streams_.handle_of(stream), bytes);
+  return shortage;
+}
+
+bool LivePool::free_at_once(Block* block, StreamId stream) {
+  // Where nothing is left to undo, nothing is left to wait for either.
+  if (!device_->can_undo()) return true;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock || !pool_ || !pool_->frees_at_once(*block, stream) || streams_.handle_of(stream) != nullptr) return false;
+  pool_->free(block, stream);
+  return true;
+}
+
+void LivePool::free(Block* block, StreamId stream) {
+  if (!device_->can_undo()) return;
+  const std::lock_guard lock(mutex_);
+  if (pool_) pool_->free(block, stream);
+}
+
+void LivePool::record_use(Block* block, const StreamName& stream) {
+  require_usable();
+  const std::lock_guard lock(mutex_);
+  require_open_locked();
+  pool_->record_use(block, streams_.number_of(stream));
+}
+
+StreamId LivePool::number_of(const StreamName& stream) {
+  const std::lock_guard lock(mutex_);
+  return streams_.number_of(stream);
+}
+
+CUstream LivePool::handle_of(StreamId stream) const {
+  if (!device_->can_undo()) return nullptr;
+  const std::lock_guard lock(mutex_);
+  return streams_.handle_of(stream);
+}
+
+bool LivePool::is_alive(StreamId stream) const {
+  if (!device_->can_undo()) return false;
+  const std::lock_guard lock(mutex_);
+  return streams_.is_alive(stream);
+}
+
+void LivePool::trim(Bytes keep) {
+  require_usable();
+  const std::lock_guard lock(mutex_);
+  require_open_locked();
+  pool_->trim(keep);
+}
+
+void LivePool::close() {
+  device_->library().require_this_process();
+  const std::lock_guard lock(mutex_);
+  if (!pool_) throw Error(ErrorKind::invalid_free, "the pool is closed already");
+  if (device_->is_open()) {
+    if (const PoolStats& stats = pool_->stats(); stats.allocated.now.count > 0)
+      throw Error(ErrorKind::invalid_free, "the pool still has " + std::to_string(stats.allocations - stats.frees) +
+                                               " live buffers of " + std::to_string(stats.requested.now.count) +
+                                               " bytes in all; close them first");
+    device_->synchronize();  // unmapping does not wait for the device
+  }
+  pool_.reset();
+}
+
+bool LivePool::is_open() const {
+  if (!device_->can_undo()) return false;
+  const std::lock_guard lock(mutex_);
+  return pool_.has_value();
+}
+
+void LivePool::set_limit(Bytes limit) {
+  require_usable();
+  const std::lock_guard lock(mutex_);
+  require_open_locked();
+  pool_->set_limit(limit);
+}
+
+void LivePool::reset_peaks() {
+  require_usable();
+  const std::lock_guard lock(mutex_);
+  require_open_locked();
+  pool_->reset_peaks();
+}
+
+Bytes LivePool::held() const {
+  if (!device_->can_undo()) return {0};
+  const std::lock_guard lock(mutex_);
+  return pool_ ? pool_->stats().held.now : Bytes{0};
+}
+
+std::optional<std::string> LivePool::find_broken_invariant() const {
+  require_usable();
+  const std::lock_guard lock(mutex_);
+  require_open_locked();
+  return pool_->find_broken_invariant();
+}
+
+void LivePool::start_recording() {
+  require_usable();
+  const std::lock_guard lock(mutex_);
+  require_open_locked();
+  if (log_ != nullptr) throw Error(ErrorKind::config, "the pool is recording already; stop that recording first");
+  log_ = std::make_unique<RowLog>();
+  pool_->write_to(log_.get());
+}
+
+RowLog LivePool::stop_recording() {
+  const std::lock_guard lock(mutex_);
+  if (log_ == nullptr) throw Error(ErrorKind::config, "the pool is not recording");
+  if (pool_) pool_->write_to(nullptr);
+  return std::move(*std::exchange(log_, nullptr));
+}
+
+bool LivePool::is_recording() const {
+  const std::lock_guard lock(mutex_);
+  return log_ != nullptr;
+}
+
+LiveStats LivePool::stats() const {
+  require_usable();
+  LiveStats stats;
+  const std::lock_guard lock(mutex_);
+  require_open_locked();
+  stats.pool = pool_->stats();
+  stats.limit = pool_->limit();
+  stats.largest_free = pool_->largest_free();
+  stats.segment_count = pool_->segments().size();
+  stats.host_waits = events_.host_waits();
+  stats.modelled_us = counting_.modelled_us();
+  for (std::size_t i = 0; i < call_names.size(); ++i)
+    if (const auto count = counting_.count(static_cast<Call>(i))) stats.calls.emplace_back(call_names[i], count);
+  std::map<StreamId, LiveStats::OfStream> streams;
+  pool_->blocks().for_each([&](const Block& block) {
+    // What a caller has belongs to the stream that it is for; free memory to the one that gets it at once.
+    const bool is_live = block.state == BlockState::live;
+    LiveStats::OfStream& of = streams[is_live ? block.user : block.stream];
+    switch (block.state) {
+      case BlockState::live:
+        of.live = of.live + block.size;
+        ++stats.live_count;
+        break;
+      case BlockState::pending:
+        of.pending = of.pending + block.size;
+        ++stats.pending_count;
+        break;
+      case BlockState::free:
+        of.free = of.free + block.size;
+        break;
+      case BlockState::unmapped:
+        break;
+    }
+  });
+  for (auto& [number, of] : streams) {
+    of.stream = streams_.handle_of(number);
+    if (of.live.count + of.pending.count + of.free.count > 0) stats.streams.push_back(of);
+  }
+  return stats;
+}
+
+std::vector<BlockRecord> LivePool::snapshot() const {
+  require_usable();
+  std::vector<BlockRecord> records;
+  {
+    const std::lock_guard lock(mutex_);
+    require_open_locked();
+    pool_->blocks().for_each([&](const Block& block) {
+      const bool is_used = block.state == BlockState::live || block.state == BlockState::pending;
+      records.push_back(
+          {.segment = block.memory->range.begin.value,
+           .segment_size = block.memory->range.size.count,
+           .page = block.memory->page.count,
+           .address = block.address.value,
+           .size = block.size.count,
+           .requested = is_used ? block.requested.count : 0,
+           .stream = reinterpret_cast<std::uint64_t>(streams_.handle_of(is_used ? block.user : block.stream)),
+           .state = static_cast<std::uint64_t>(block.state),
+           .is_small = block.group->is_small ? 1u : 0u,
+           .id = is_used ? block.id : 0});
+    });
+  }
+  std::ranges::sort(records, {}, &BlockRecord::address);
+  return records;
+}
+
+}  // namespace memlake

@@ -1,0 +1,131 @@
+#pragma once
+
+// LivePool: a pool that programs use, from any thread, on a real driver or the emulator. Adds to Pool the lock, the
+// streams as CUDA knows them, the driver's events and counters of its own.
+//
+// One lock guards everything. In a forked child nothing is done, and that is found out before the lock: a thread that
+// does not exist there may hold it.
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "driver/counting_driver.hpp"
+#include "live/driver_events.hpp"
+#include "live/lease.hpp"
+#include "live/stream_table.hpp"
+#include "pool/pool.hpp"
+
+namespace memlake {
+
+/// Why a request found no memory, with streams by handle.
+struct Shortage {
+  Failure failure;
+  std::vector<std::pair<CUstream, Bytes>> pending_on;
+  Bytes device_free;  ///< what the driver could still give, to anybody
+};
+
+/// One block, as it was at the moment of a snapshot.
+struct BlockRecord {
+  std::uint64_t segment;  ///< address of its segment
+  std::uint64_t segment_size;
+  std::uint64_t page;  ///< of an expandable segment, else 0
+  std::uint64_t address;
+  std::uint64_t size;
+  std::uint64_t requested;
+  std::uint64_t stream;  ///< handle
+  std::uint64_t state;   ///< BlockState
+  std::uint64_t is_small;
+  std::uint64_t id;
+};
+
+/// Everything that is counted, from one moment.
+struct LiveStats {
+  PoolStats pool;
+  Bytes limit;
+  Bytes largest_free;
+  std::uint64_t live_count = 0;
+  std::uint64_t pending_count = 0;
+  std::uint64_t segment_count = 0;
+  std::uint64_t host_waits = 0;
+  double modelled_us = 0;
+  std::vector<std::pair<const char*, std::uint64_t>> calls;  ///< by CUDA name; only those that were made
+
+  struct OfStream {
+    CUstream stream = nullptr;
+    Bytes live;
+    Bytes pending;
+    Bytes free;
+  };
+  std::vector<OfStream> streams;  ///< those that have anything
+};
+
+class LivePool : public std::enable_shared_from_this<LivePool> {
+ public:
+  static std::shared_ptr<LivePool> make(std::shared_ptr<Device> device, std::unique_ptr<Policy> policy, Bytes limit);
+  LivePool(const LivePool&) = delete;
+  LivePool& operator=(const LivePool&) = delete;
+  /// Waits for the device and gives everything back; in a child, on a closed device or at exit nothing.
+  ~LivePool();
+
+  /// Without a driver call and without waiting; nothing if that is not possible now. For callers that must not wait.
+  std::optional<Lease> allocate_at_once(Bytes requested, const StreamName& stream);
+  /// Nothing if there is no memory: then `shortage` says why.
+  std::optional<Lease> allocate(Bytes requested, const StreamName& stream, Shortage& shortage);
+  /// False if there is no memory: then `shortage` says why.
+  bool preallocate(Bytes size, const StreamName& stream, Shortage& shortage);
+  void trim(Bytes keep);
+  /// Gives everything back. Error(invalid_free) while something is live, or when it was closed before.
+  void close();
+
+  bool is_open() const;
+  void set_limit(Bytes limit);
+  void reset_peaks();
+  LiveStats stats() const;
+  std::vector<BlockRecord> snapshot() const;
+  std::optional<std::string> find_broken_invariant() const;
+
+  /// Bytes held now; cheap.
+  Bytes held() const;
+
+  /// Writes every operation down from now on. Error(config) if it is recording already.
+  void start_recording();
+  /// What was written since.
+  RowLog stop_recording();
+  bool is_recording() const;
+
+  /// The device that the caller gave.
+  const std::shared_ptr<Device>& device() const noexcept { return given_device_; }
+
+ private:
+  friend class Lease;
+
+  LivePool(std::shared_ptr<Device> device, std::unique_ptr<Policy> policy, Bytes limit);
+
+  /// False if it must go through free().
+  bool free_at_once(Block* block, StreamId stream);
+  void free(Block* block, StreamId stream);
+  void record_use(Block* block, const StreamName& stream);
+  StreamId number_of(const StreamName& stream);
+  CUstream handle_of(StreamId stream) const;
+  bool is_alive(StreamId stream) const;
+
+  void require_usable() const;
+  void require_open_locked() const;
+  /// Memory cannot be ordered in a stream whose work is only being written down.
+  void require_not_capturing(const StreamName& stream) const;
+  Shortage shortage_locked();
+
+  std::shared_ptr<Device> given_device_;
+  CountingDriver counting_;
+  std::shared_ptr<Device> device_;  // the same, counted
+  mutable std::mutex mutex_;        // guards everything below
+  StreamTable streams_;
+  DriverEvents events_;
+  std::optional<Pool> pool_;  // nothing after close()
+  std::unique_ptr<RowLog> log_;
+};
+
+}  // namespace memlake

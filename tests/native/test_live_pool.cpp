@@ -1,0 +1,408 @@
+// Live pools: streams, events, threads, faults, and the check of the invariants.
+
+#include <algorithm>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "driver/transfer.hpp"
+#include "emulated.hpp"
+#include "live/live_pool.hpp"
+#include "policy/direct_policy.hpp"
+#include "policy/torch_policy.hpp"
+#include "replay/trace_events.hpp"
+#include "test.hpp"
+
+namespace memlake {
+namespace {
+
+constexpr Bytes kUnlimited = TorchOptions::kUnlimited;
+const char* const kDevice = "devices=1,memory=512MiB,backing=none";
+
+enum class Kind { caching, expandable, direct };
+
+std::unique_ptr<Policy> make_policy(Kind kind) {
+  if (kind == Kind::direct) return std::make_unique<DirectPolicy>();
+  return std::make_unique<TorchPolicy>(TorchOptions{.is_expandable = kind == Kind::expandable});
+}
+
+std::shared_ptr<LivePool> make_pool(const test::EmulatedDevices& devices, Kind kind, Bytes limit = kUnlimited) {
+  return LivePool::make(devices[0], make_policy(kind), limit);
+}
+
+Lease take(LivePool& pool, Bytes size, const StreamName& stream = {}) {
+  Shortage shortage;
+  auto lease = pool.allocate(size, stream, shortage);
+  EXPECT(lease.has_value());
+  return *std::move(lease);
+}
+
+void expect_sound(const LivePool& pool) {
+  if (const auto broken = pool.find_broken_invariant()) test::fail(*broken, std::source_location::current());
+}
+
+struct OwnStream {
+  std::shared_ptr<StreamOwner> owner;
+  explicit OwnStream(const std::shared_ptr<Device>& device) : owner(std::make_shared<StreamOwner>(device, true, 0)) {}
+  [[nodiscard]] StreamName name() const { return {.handle = owner->handle(), .owner = owner}; }
+};
+
+TEST(a_stream_gets_back_at_once_what_it_freed_and_another_does_not) {
+  for (const Kind kind : {Kind::caching, Kind::expandable}) {
+    const test::EmulatedDevices devices(kDevice);
+    const auto pool = make_pool(devices, kind);
+    const OwnStream a(devices[0]);
+    const OwnStream b(devices[0]);
+    Lease first = take(*pool, MiB * 30, a.name());
+    const Address place = first.address();
+    first.close();
+    EXPECT(take(*pool, MiB * 30, b.name()).address() != place);
+    EXPECT(take(*pool, MiB * 30, a.name()).address() == place);
+    expect_sound(*pool);
+  }
+}
+
+TEST(what_is_freed_in_the_order_of_another_stream_is_reused_there_at_once) {
+  for (const Kind kind : {Kind::caching, Kind::expandable}) {
+    const test::EmulatedDevices devices("devices=1,memory=512MiB,backing=none,streams=manual");
+    const auto pool = make_pool(devices, kind);
+    const OwnStream a(devices[0]);
+    const OwnStream b(devices[0]);
+    Lease first = take(*pool, MiB * 30, a.name());
+    const Address place = first.address();
+    fill(*devices[0], first.address(), 1, first.size(), b.owner->handle());  // stays in the queue of b
+    first.close(b.name());
+    expect_sound(*pool);
+    EXPECT_EQ(pool->stats().pending_count, 1u);
+    Lease on_a = take(*pool, MiB * 30, a.name());
+    EXPECT(on_a.address() != place);
+    Lease on_b = take(*pool, MiB * 30, b.name());
+    EXPECT(on_b.address() == place);
+    expect_sound(*pool);
+    on_b.close();  // in the order of b again
+    EXPECT_EQ(pool->stats().pending_count, 1u);
+    static_cast<void>(test::emulator().emulator().step(b.owner->handle(), 10));
+    Lease again = take(*pool, MiB * 30, a.name());  // the event of b is done
+    EXPECT(again.address() == place);
+    expect_sound(*pool);
+  }
+}
+
+TEST(a_recorded_stream_keeps_a_freed_block_pending_until_it_has_passed) {
+  const test::EmulatedDevices devices("devices=1,memory=512MiB,backing=none,streams=manual");
+  const auto pool = make_pool(devices, Kind::caching);
+  const OwnStream b(devices[0]);
+  Lease lease = take(*pool, MiB * 30);
+  const Address place = lease.address();
+  fill(*devices[0], place, 1, MiB, b.owner->handle());
+  lease.record_use(b.name());
+  lease.close();
+  EXPECT(take(*pool, MiB * 30).address() != place);
+  EXPECT_EQ(pool->stats().pool.active.now.count, (MiB * 30).count);
+  static_cast<void>(test::emulator().emulator().step(b.owner->handle(), 10));
+  EXPECT(take(*pool, MiB * 30).address() == place);
+  expect_sound(*pool);
+}
+
+TEST(a_new_stream_with_the_number_of_a_dead_one_does_not_inherit_its_memory) {
+  StreamTable table;
+  const test::EmulatedDevices devices(kDevice);
+  const OwnStream stream(devices[0]);
+  const StreamId first = table.number_of(stream.name());
+  EXPECT_EQ(table.number_of(stream.name()), first);
+  EXPECT_EQ(table.number_of({.handle = stream.owner->handle()}), first);
+  // Another owner of the same handle: the old one must be gone.
+  const StreamName reused{.handle = stream.owner->handle(), .owner = OwnStream(devices[0]).owner};
+  EXPECT(table.number_of(reused) != first);
+  EXPECT_EQ(table.number_of({}), 0u);
+  EXPECT_EQ(table.number_of({.handle = reinterpret_cast<CUstream>(1)}), 0u);
+  EXPECT_ERROR(config, table.number_of({.handle = reinterpret_cast<CUstream>(2)}));
+}
+
+TEST(a_destroyed_stream_leaves_its_memory_usable) {
+  const test::EmulatedDevices devices("devices=1,memory=64MiB,backing=none");
+  const auto pool = make_pool(devices, Kind::expandable);
+  {
+    const OwnStream stream(devices[0]);
+    Lease lease = take(*pool, MiB * 40, stream.name());
+    fill(*devices[0], lease.address(), 1, lease.size(), stream.owner->handle());
+  }
+  // Only by unmapping what the dead stream had, after its work is finished.
+  Lease lease = take(*pool, MiB * 40);
+  expect_sound(*pool);
+  EXPECT_EQ(pool->stats().pool.retries, 1u);
+}
+
+TEST(a_pool_lives_until_its_last_lease_is_gone) {
+  const test::Holdings before;
+  const test::EmulatedDevices devices(kDevice);
+  {
+    auto pool = make_pool(devices, Kind::expandable);
+    Lease lease = take(*pool, MiB * 4);
+    EXPECT_ERROR(invalid_free, pool->close());
+    pool.reset();
+    lease.close();
+    EXPECT_ERROR(invalid_free, lease.close());
+    EXPECT_ERROR(closed, lease.record_use({}));
+  }
+  EXPECT_EQ(test::Holdings(), before);
+}
+
+TEST(a_closed_pool_has_given_everything_back) {
+  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct}) {
+    const test::EmulatedDevices devices(kDevice);
+    const test::Holdings before;
+    const auto pool = make_pool(devices, kind);
+    take(*pool, MiB * 4).close();
+    pool->close();
+    EXPECT_EQ(test::Holdings(), before);
+    EXPECT_ERROR(invalid_free, pool->close());
+    Shortage shortage;
+    EXPECT_ERROR(closed, static_cast<void>(pool->allocate(MiB, {}, shortage)));
+    EXPECT(!pool->allocate_at_once(MiB, {}).has_value());
+  }
+}
+
+TEST(trimming_keeps_what_is_asked_for_and_nothing_that_is_used_goes) {
+  for (const Kind kind : {Kind::caching, Kind::expandable}) {
+    const test::EmulatedDevices devices(kDevice);
+    const auto pool = make_pool(devices, kind);
+    Lease kept = take(*pool, MiB * 40);
+    take(*pool, MiB * 60).close();
+    const Bytes held = pool->held();
+    pool->trim(held);
+    EXPECT_EQ(pool->held().count, held.count);
+    pool->trim(MiB * 60);
+    EXPECT(pool->held() >= MiB * 60 || kind == Kind::caching);
+    EXPECT(pool->held() <= held);
+    expect_sound(*pool);
+    pool->trim({0});
+    EXPECT(pool->held() >= MiB * 40 && pool->held() < MiB * 60);
+    expect_sound(*pool);
+  }
+}
+
+TEST(memory_that_was_taken_in_advance_needs_no_further_driver_call) {
+  for (const Kind kind : {Kind::caching, Kind::expandable}) {
+    const test::EmulatedDevices devices(kDevice);
+    const auto pool = make_pool(devices, kind);
+    Shortage shortage;
+    EXPECT(pool->preallocate(MiB * 200, {}, shortage));
+    EXPECT_EQ(pool->stats().pool.allocations, 0u);
+    expect_sound(*pool);
+    EXPECT(pool->allocate_at_once(MiB * 200, {}).has_value());
+    EXPECT(!pool->preallocate(GiB, {}, shortage));
+    EXPECT_EQ(shortage.failure.request.requested.count, GiB.count);
+    expect_sound(*pool);
+  }
+}
+
+TEST(the_limit_holds_for_every_policy) {
+  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct}) {
+    const test::EmulatedDevices devices(kDevice);
+    const auto pool = make_pool(devices, kind, MiB * 100);
+    Shortage shortage;
+    Lease first = take(*pool, MiB * 60);
+    EXPECT(!pool->allocate(MiB * 60, {}, shortage).has_value());
+    EXPECT_EQ(shortage.failure.limit.count, (MiB * 100).count);
+    EXPECT(!shortage.failure.tried.empty());
+    pool->set_limit(MiB * 200);
+    Lease second = take(*pool, MiB * 60);
+    EXPECT(pool->held() <= MiB * 200);
+    expect_sound(*pool);
+  }
+}
+
+/// What a random program does: requests of all sizes on three streams, work on them, frees here and there.
+class RandomProgram {
+ public:
+  RandomProgram(std::shared_ptr<LivePool> pool, std::shared_ptr<Device> device, unsigned seed)
+      : pool_(std::move(pool)), device_(std::move(device)), random_(seed) {
+    names_.emplace_back();
+    for (int i = 0; i < 2; ++i) names_.push_back(streams_.emplace_back(device_).name());
+  }
+
+  void step() {
+    const StreamName& stream = names_[random_() % names_.size()];
+    switch (random_() % 10) {
+      default: {
+        const std::uint64_t scale = std::uint64_t{1} << (9 + random_() % 17);
+        Shortage shortage;
+        if (auto lease = pool_->allocate({1 + random_() % scale}, stream, shortage)) {
+          fill(*device_, lease->address(), 7, lease->size(), stream.handle);
+          live_.push_back(std::make_unique<Lease>(*std::move(lease)));
+        }
+        break;
+      }
+      case 4:
+      case 5:
+      case 6:
+      case 7:
+        if (!live_.empty()) {
+          take_one().close();
+        }
+        break;
+      case 8:
+        if (!live_.empty()) {
+          Lease& lease = *live_[random_() % live_.size()];
+          fill(*device_, lease.address(), 8, lease.size(), stream.handle);
+          lease.record_use(stream);
+        }
+        break;
+      case 9:
+        if (random_() % 50 == 0) pool_->trim({random_() % (MiB * 256).count});
+        if (!live_.empty()) {
+          Lease lease = take_one();
+          stream_synchronize(*device_, lease.stream_handle());  // so that `stream` is behind its work
+          fill(*device_, lease.address(), 9, lease.size(), stream.handle);
+          lease.close(stream);
+        }
+        break;
+    }
+  }
+
+ private:
+  Lease take_one() {
+    const std::size_t index = random_() % live_.size();
+    std::unique_ptr<Lease> lease = std::move(live_[index]);
+    live_[index] = std::move(live_.back());
+    live_.pop_back();
+    return std::move(*lease);
+  }
+
+  std::shared_ptr<LivePool> pool_;
+  std::shared_ptr<Device> device_;
+  std::mt19937 random_;
+  std::vector<OwnStream> streams_;
+  std::vector<StreamName> names_;
+  std::vector<std::unique_ptr<Lease>> live_;
+};
+
+TEST(every_invariant_holds_after_every_step_of_a_long_random_run) {
+  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct})
+    for (unsigned seed = 0; seed < 3; ++seed) {
+      const test::EmulatedDevices devices("devices=1,memory=256MiB,backing=none");
+      const auto pool = make_pool(devices, kind);
+      RandomProgram program(pool, devices[0], seed);
+      for (int i = 0; i < 1500 && !test::running_test_has_failed(); ++i) {
+        program.step();
+        expect_sound(*pool);
+      }
+      EXPECT(pool->stats().pool.allocations > 300);
+    }
+}
+
+TEST(threads_may_share_a_pool) {
+  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct}) {
+    const test::EmulatedDevices devices("devices=1,memory=256MiB,backing=none");
+    const auto pool = make_pool(devices, kind);
+    {
+      std::vector<std::thread> threads;
+      for (unsigned seed = 0; seed < 4; ++seed)
+        threads.emplace_back([&, seed] {
+          RandomProgram program(pool, devices[0], seed);
+          for (int i = 0; i < 600; ++i) program.step();
+        });
+      for (std::thread& thread : threads) thread.join();
+    }
+    expect_sound(*pool);
+    EXPECT_EQ(pool->stats().live_count, 0u);
+  }
+}
+
+TEST(a_driver_call_that_fails_loses_nothing) {
+  FailingDriver& failing = test::emulator().failing();
+  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct})
+    for (const CUresult fault : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN}) {
+      std::uint64_t faults = 0;
+      for (std::uint64_t nth = 1; nth < 400; nth += 3) {
+        const test::EmulatedDevices devices("devices=1,memory=256MiB,backing=none");
+        const auto pool = make_pool(devices, kind);
+        RandomProgram program(pool, devices[0], 1);
+        for (int i = 0; i < 10; ++i) program.step();
+        failing.fail(std::nullopt, nth, fault);
+        for (int i = 0; i < 30; ++i) {
+          try {
+            program.step();
+          } catch (const Error&) {
+            ++faults;
+          }
+          expect_sound(*pool);
+        }
+        failing.clear();
+        for (int i = 0; i < 20; ++i) program.step();
+        expect_sound(*pool);
+        if (test::running_test_has_failed()) return;
+      }
+      EXPECT(faults > 0 || fault == CUDA_ERROR_OUT_OF_MEMORY);
+    }
+}
+
+/// Pools whose blocks a test may spoil.
+struct SpoiltPool {
+  test::EmulatedDevices devices{kDevice};
+  TraceEvents events{EventMode::lag, 1000};
+  Pool pool{devices[0], make_policy(Kind::caching), events, kUnlimited};
+  Block* live = pool.allocate(MiB * 4, 0);
+  Block* other = pool.allocate(MiB * 4, 0);
+
+  void expect_broken(const char* name) {
+    const auto broken = pool.find_broken_invariant();
+    EXPECT(broken.has_value());
+    if (broken && !broken->starts_with(name)) test::fail("expected " + std::string(name) + ", got " + *broken, {});
+  }
+};
+
+TEST(the_check_finds_what_is_broken) {
+  {
+    SpoiltPool spoilt;
+    EXPECT(!spoilt.pool.find_broken_invariant());
+    spoilt.live->size = spoilt.live->size - KiB;
+    spoilt.expect_broken("I1");
+    spoilt.live->size = spoilt.live->size + KiB;
+    spoilt.other->state = BlockState::free;
+    spoilt.expect_broken("I2");
+    spoilt.other->state = BlockState::unmapped;
+    spoilt.expect_broken("I3");
+    spoilt.other->state = BlockState::live;
+    spoilt.live->awaited = 1;
+    spoilt.expect_broken("I6");
+    spoilt.live->awaited = 0;
+    spoilt.live->requested = {1};
+    spoilt.expect_broken("I7");
+    spoilt.live->requested = MiB * 4;
+    spoilt.live->id = 77;
+    spoilt.expect_broken("I8");
+    spoilt.live->id = 0;
+    EXPECT(!spoilt.pool.find_broken_invariant());
+  }
+  {
+    SpoiltPool spoilt;
+    Block* free = spoilt.live->next->next;
+    free->stream = 3;
+    spoilt.expect_broken("I6");
+    free->stream = 0;
+    spoilt.live->memory->place = 5;
+    EXPECT(spoilt.pool.segments().size() == 1);
+  }
+}
+
+TEST(a_recording_replays_what_happened) {
+  const test::EmulatedDevices devices("devices=1,memory=256MiB,backing=none");
+  const auto pool = make_pool(devices, Kind::caching);
+  Lease early = take(*pool, MiB * 3);
+  pool->start_recording();
+  EXPECT_ERROR(config, pool->start_recording());
+  take(*pool, MiB).close();
+  Shortage shortage;
+  EXPECT(!pool->allocate(GiB, {}, shortage).has_value());
+  pool->trim(MiB);
+  const RowLog log = pool->stop_recording();
+  const std::vector<std::uint8_t> wanted{0, 0, 1, 6, 8};
+  EXPECT(log.op() == wanted);
+  EXPECT(log.bytes() == (std::vector<std::uint64_t>{(MiB * 3).count, MiB.count, 0, 0, MiB.count}));
+  EXPECT_ERROR(config, static_cast<void>(pool->stop_recording()));
+}
+
+}  // namespace
+}  // namespace memlake
