@@ -35,6 +35,7 @@ class Shared {
 void bind_device(nb::module_& m);
 void bind_driver(nb::module_& m);
 void bind_emulated_work(nb::module_& m);
+void bind_pool(nb::module_& m);
 void bind_replay(nb::module_& m);
 void bind_streams(nb::module_& m);
 void bind_undo_failure(nb::module_& m);

@@ -22,6 +22,7 @@ NB_MODULE(_native, m) {
   bind_streams(m);
   bind_emulated_work(m);
   bind_vmm(m);
+  bind_pool(m);
   bind_replay(m);
   bind_undo_failure(m);
 }

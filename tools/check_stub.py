@@ -26,6 +26,7 @@ def generated() -> str:
             "-m",
             "nanobind.stubgen",
             "-q",
+            "-P",  # what Python code of ours calls is private, too
             "-p",
             str(ADDITIONS),
             "-m",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memlake import driver, emulator, errors, policies, vmm
     from memlake._native import __version__
+    from memlake.buffer import Buffer
     from memlake.device import Device, devices
     from memlake.emulated_device import EmulatedDevice, EmulatedDevices, emulate
     from memlake.errors import (
@@ -31,10 +32,12 @@ if TYPE_CHECKING:
     from memlake.event import Event
     from memlake.libraries import emulator_library, native_library
     from memlake.policies import policy
+    from memlake.pool import Pool
     from memlake.stream import Stream
     from memlake.trace import Trace
 
 __all__ = [
+    "Buffer",
     "ClosedError",
     "ConfigError",
     "ContractViolation",
@@ -46,6 +49,7 @@ __all__ = [
     "InvalidFree",
     "MemlakeError",
     "OutOfMemory",
+    "Pool",
     "Stream",
     "Trace",
     "TraceError",
@@ -66,10 +70,12 @@ __all__ = [
 # plugin, and most of them need nothing of it.
 _MODULES = frozenset({"driver", "emulator", "errors", "policies", "vmm"})
 _HOMES = {
+    "Buffer": "buffer",
     "Device": "device",
     "EmulatedDevice": "emulated_device",
     "EmulatedDevices": "emulated_device",
     "Event": "event",
+    "Pool": "pool",
     "Stream": "stream",
     "Trace": "trace",
     "__version__": "_native",

@@ -8,10 +8,14 @@ back from the core while the interpreter is finalizing sleeps.
 """
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy
 from numpy.typing import NDArray
+
+import memlake.buffer
+import memlake.stream
+import memlake.units
 
 
 __version__: str
@@ -330,6 +334,117 @@ def unmap(mappings: Sequence[Mapping]) -> None:
     Unmaps neighbours of one reservation (each begins where the one before it ends) with one driver call: all or
     nothing. On failure raises and all stay mapped. Mappings of a closed device are gone already and are passed over.
     """
+
+class Lease:
+    """One allocation of a pool; dropping it frees it."""
+
+    @property
+    def ptr(self) -> int:
+        """The device address of its first byte; 0 if it is empty."""
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes were asked for."""
+
+    @property
+    def is_open(self) -> bool:
+        """False after close()."""
+
+    @property
+    def _device(self) -> Device: ...
+
+    @property
+    def _stream_handle(self) -> int: ...
+
+    def _watch(self) -> None:
+        """From now on close() asks `_close_slowly`."""
+
+    def close(self, *, stream: memlake.stream.StreamLike = None) -> None:
+        """
+        Gives the memory back.
+
+        Args:
+            stream: in whose order it is freed: the memory is reused at once on that stream, elsewhere when that
+                stream has passed. None: the stream that it was allocated for. Another stream must be behind all
+                earlier work on the buffer, for instance by ``stream.wait(earlier)``.
+
+        Raises:
+            InvalidFree: if it was closed before.
+            BufferError: while a NumPy view of it is alive; nothing was changed.
+            ConfigError: if the stream is capturing a graph, or is no stream of this driver.
+        """
+
+    def _release(self) -> None:
+        """close() without questions."""
+
+    def _release_on(self, handle: int, owner: StreamOwner | None) -> None:
+        """close(stream=...) without questions."""
+
+    def _record_use(self, handle: int, owner: StreamOwner | None) -> None: ...
+
+class Pool:
+    """A pool of one device; memlake.Pool is made of it."""
+
+    def __init__(self, device: Device, torch: TorchOptions | None, limit: object | None, buffer_type: object) -> None:
+        """
+        torch=None: no pool, one driver allocation per request. buffer_type: a subclass of Lease.
+        """
+
+    def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.stream.StreamLike = None) -> memlake.buffer.Buffer:
+        """
+        Gives memory.
+
+        Args:
+            nbytes: how much; an int, or a string such as ``"10GiB"``. 0 gives an empty buffer.
+            stream: the stream that uses it first; None: the device's default stream.
+
+        Raises:
+            OutOfMemory: if there is no memory; it says why and what to do.
+            ConfigError: if the size or the stream makes no sense, or the stream is capturing a graph.
+            ClosedError: if the pool or its device is closed.
+        """
+
+    def _allocate(self, nbytes: int, handle: int, owner: StreamOwner | None) -> Any:
+        """A buffer, or a dict that says why there is no memory."""
+
+    def _preallocate(self, nbytes: int, handle: int, owner: StreamOwner | None) -> dict[str, Any] | None:
+        """None, or a dict that says why there is no memory."""
+
+    def _trim(self, keep: int) -> None: ...
+
+    def _close(self) -> None: ...
+
+    @property
+    def _is_open(self) -> bool: ...
+
+    @property
+    def _held(self) -> int: ...
+
+    @property
+    def _device(self) -> Device: ...
+
+    def _set_limit(self, limit: object | None) -> None: ...
+
+    def _reset_peaks(self) -> None: ...
+
+    def _stats(self) -> dict[str, Any]: ...
+
+    def _snapshot(self) -> bytes:
+        """
+        Rows of ten 64-bit numbers: segment, its size, its page, block, its size, requested, stream, state, is small, id.
+        """
+
+    def _find_broken_invariant(self) -> str | None: ...
+
+    def _start_recording(self) -> None: ...
+
+    @property
+    def _is_recording(self) -> bool: ...
+
+    def _stop_recording(self) -> tuple[bytes, bytes, bytes, bytes, bytes]:
+        """
+        The columns as bytes: operation u8, id u64, bytes u64, stream u32, time in microseconds i64.
+        """
 
 class TorchOptions:
     """The options of PyTorch's allocators, in bytes; PyTorch's own defaults."""

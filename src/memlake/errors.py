@@ -9,7 +9,8 @@
     │   └── ContractViolation                    a call that would crash or corrupt a real driver
     ├── ConfigError         (also ValueError)    a size, an option or a library that cannot be used
     ├── ClosedError         (also ValueError)    use after close
-    └── TraceError                               a trace that cannot be read
+    ├── TraceError                               a trace that cannot be read
+    └── BrokenInvariant     (also AssertionError) a pool's books are wrong: a bug in memlake
 
 Closing or moving memory under a live NumPy view raises Python's own ``BufferError``.
 All of them can be pickled.
@@ -17,7 +18,13 @@ All of them can be pickled.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memlake.shortage import Shortage
+
 __all__ = [
+    "BrokenInvariant",
     "ClosedError",
     "ConfigError",
     "ContractViolation",
@@ -29,15 +36,40 @@ __all__ = [
 ]
 
 
+_OF_DETAILS = frozenset(
+    {
+        *("asked", "limit", "held", "live", "pending", "free", "largest_contiguous", "largest_stitchable"),
+        *("pending_on", "tried", "reason", "hint"),
+    }
+)
+
+
 class MemlakeError(Exception):
     """The root of everything memlake raises on purpose."""
 
 
 class OutOfMemory(MemlakeError, MemoryError):  # noqa: N818
-    """A pool cannot give what was asked, even after it tried everything it may do.
+    """A pool cannot give what was asked, even after it tried everything it may do. The message says why.
 
     The driver's own "out of memory", below any pool, is a `DriverError` whose `is_out_of_memory` is true.
+
+    Attributes:
+        details: a `memlake.shortage.Shortage`, the numbers behind the message; None if nobody gave them. Those of
+            general interest are attributes of the error itself: `asked`, `limit`, `held`, `free`,
+            `largest_contiguous`, `largest_stitchable`, `pending_on`, `tried`, `reason`, `hint`.
     """
+
+    def __init__(self, message: str, details: Shortage | None = None) -> None:
+        super().__init__(message, details)
+        self.details = details
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_DETAILS and self.details is not None:
+            return getattr(self.details, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 class InvalidFree(MemlakeError):  # noqa: N818
@@ -50,6 +82,10 @@ class ConfigError(MemlakeError, ValueError):
 
 class ClosedError(MemlakeError, ValueError):
     """An object was used after it was closed."""
+
+
+class BrokenInvariant(MemlakeError, AssertionError):  # noqa: N818
+    """`Pool.check` found something that must never be: a bug in memlake, please report it."""
 
 
 class TraceError(MemlakeError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from memlake.errors import ConfigError
@@ -23,44 +22,48 @@ if TYPE_CHECKING:
 __all__ = ["Memory"]
 
 
-class Memory(ABC):
+class Memory:
     """A range of device addresses with memory behind it.
 
     Work goes to the stream that is given and returns at once; without one it goes to the device's default stream and is
     finished when the call returns.
     """
 
-    __slots__ = ("__weakref__", "_views")
-
-    def __init__(self) -> None:
-        self._views = LiveViews()
+    # Neither slots nor an abstract base class: a native class, too, derives from it (Buffer), and brings its own layout
+    # and metaclass.
+    __slots__ = ()
 
     @property
-    @abstractmethod
     def address(self) -> int:
         """The first address."""
+        raise NotImplementedError
 
     @property
-    @abstractmethod
     def nbytes(self) -> int:
         """How many bytes there are."""
+        raise NotImplementedError
 
     @property
-    @abstractmethod
     def device(self) -> Device:
         """The device whose memory it is, or begins with; its default stream is used when none is given."""
+        raise NotImplementedError
 
-    @abstractmethod
+    @property
+    def _views(self) -> LiveViews:
+        """The NumPy views of it that are alive."""
+        raise NotImplementedError
+
     def _driver_calls(self) -> AbstractContextManager[None]:
         """Surrounds calls to the driver; raises ClosedError if the memory is gone."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _viewed_devices(self) -> set[Device]:
         """The devices whose memory a view shows: they cannot be closed under it."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _host_rights(self) -> str:
         """What the CPU may do: ``"rw"``, ``"r"`` or ``"none"``."""
+        raise NotImplementedError
 
     def fill(self, value: int, *, offset: Size = 0, nbytes: Size | None = None, stream: StreamLike = None) -> None:
         """Sets every byte to `value`.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from memlake.device import Device
 
-__all__ = ["Stream", "StreamLike", "SupportsCudaStream", "resolve_stream"]
+__all__ = ["Stream", "StreamLike", "SupportsCudaStream", "resolve_stream", "stream_arguments"]
 
 _DEFAULT = 0  # CUDA's handle for the default stream of the current context
 _LARGEST_HANDLE = 2**64 - 1
@@ -191,6 +191,20 @@ def resolve_stream(stream: StreamLike, device: Device) -> Stream:
     if stream.device._core.driver.library != device._core.driver.library:
         raise ConfigError(f"{stream!r} belongs to another driver than {device!r}")
     return stream
+
+
+def stream_arguments(stream: StreamLike, device: Device) -> tuple[int, _native.StreamOwner | None]:
+    """A stream of this very device as the core's pools take it: its handle, and its owner if memlake made it.
+
+    Raises:
+        ConfigError: if it is no stream of the device.
+        ClosedError: if it, or the device, is closed.
+    """
+    target = resolve_stream(stream, device)
+    if target.device != device:
+        raise ConfigError(f"{target!r} is a stream of another device than {device!r}, where the memory is")
+    target._open_device()
+    return target._handle, target._owner
 
 
 def _foreign_handle(stream: object) -> int:

@@ -6,6 +6,7 @@ import memlake
 from helpers.processes import assert_ends_well
 
 NAMES = [
+    "Buffer",
     "ClosedError",
     "ConfigError",
     "ContractViolation",
@@ -17,6 +18,7 @@ NAMES = [
     "InvalidFree",
     "MemlakeError",
     "OutOfMemory",
+    "Pool",
     "Stream",
     "Trace",
     "TraceError",

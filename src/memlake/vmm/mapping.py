@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from memlake.errors import ClosedError, InvalidFree
 from memlake.memory import Memory
 from memlake.units import format_bytes
+from memlake.views import LiveViews
 from memlake.vmm.access import Devices, Rights, device_list, flags_of, rights_of, rights_of_anybody, same_driver
 
 if TYPE_CHECKING:
@@ -30,8 +31,9 @@ class Mapping(Memory):
     It keeps its chunk and its reservation. A mapping that is dropped is unmapped.
     """
 
-    __slots__ = ("_chunk", "_core", "_offset", "_reservation", "_users")
+    __slots__ = ("__weakref__", "_chunk", "_core", "_offset", "_reservation", "_users", "_views")
 
+    _views: LiveViews
     _core: _native.Mapping
     _reservation: Reservation
     _chunk: Chunk
@@ -44,7 +46,7 @@ class Mapping(Memory):
     @classmethod
     def _make(cls, core: _native.Mapping, reservation: Reservation, chunk: Chunk, offset: int) -> Self:
         mapping = object.__new__(cls)
-        Memory.__init__(mapping)
+        mapping._views = LiveViews()
         mapping._core = core
         mapping._reservation = reservation
         mapping._chunk = chunk

@@ -11,6 +11,7 @@ from memlake import _native
 from memlake.errors import ClosedError, ConfigError, DriverError, InvalidFree
 from memlake.memory import Memory
 from memlake.units import Size, format_bytes
+from memlake.views import LiveViews
 from memlake.vmm.access import Devices, Rights, device_list, flags_of, rights_of, rights_of_anybody, same_driver
 from memlake.vmm.chunk import Chunk, chunk_sizes, claim, create, hand_over, let_go
 
@@ -49,8 +50,19 @@ class Segment(Memory):
     or used; `take` and `give_back` change that. A segment that is dropped is unmapped, and its own chunks go back.
     """
 
-    __slots__ = ("_chunks", "_is_released", "_mappings", "_nbytes", "_reservation", "_status", "_users")
+    __slots__ = (
+        "__weakref__",
+        "_chunks",
+        "_is_released",
+        "_mappings",
+        "_nbytes",
+        "_reservation",
+        "_status",
+        "_users",
+        "_views",
+    )
 
+    _views: LiveViews
     _chunks: tuple[Chunk, ...]
     _mappings: tuple[_native.Mapping, ...]  # one for each chunk, side by side
     _reservation: _native.Reservation  # shared by the parts of a segment that was split
@@ -117,7 +129,7 @@ class Segment(Memory):
     @classmethod
     def _empty(cls) -> Self:
         segment = object.__new__(cls)
-        Memory.__init__(segment)
+        segment._views = LiveViews()
         segment._chunks = ()
         segment._mappings = ()
         segment._nbytes = 0

@@ -1,0 +1,331 @@
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/process.hpp"
+#include "bindings.hpp"
+#include "integers.hpp"
+#include "live/live_pool.hpp"
+#include "policy/direct_policy.hpp"
+#include "policy/torch_policy.hpp"
+
+namespace memlake::bindings {
+namespace {
+
+using PyDevice = Shared<Device>;
+using PyStream = Shared<StreamOwner>;
+
+/// What memlake.Buffer derives from.
+class PyLease {
+ public:
+  explicit PyLease(Lease lease) : lease_(std::move(lease)) {}
+  PyLease(PyLease&&) noexcept = default;
+  PyLease& operator=(PyLease&&) = delete;
+  ~PyLease() {
+    if (!lease_) return;
+    if (!is_exiting() && lease_->is_open() && lease_->pool().use_count() > 1 && lease_->close_at_once()) return;
+    without_gil([this] { lease_.reset(); });
+  }
+
+  Lease& operator*() noexcept { return *lease_; }
+  Lease* operator->() noexcept { return &*lease_; }
+
+  bool is_watched = false;  ///< somebody must be asked before it is closed
+
+ private:
+  std::optional<Lease> lease_;
+};
+
+/// What memlake.Pool derives from.
+struct PyPool {
+  std::shared_ptr<LivePool> core;
+  nb::object buffer_type;
+
+  PyPool(std::shared_ptr<LivePool> pool, nb::object type) : core(std::move(pool)), buffer_type(std::move(type)) {}
+  PyPool(PyPool&&) noexcept = default;
+  PyPool& operator=(PyPool&&) = delete;
+  ~PyPool() {
+    if (core != nullptr) without_gil([this] { core.reset(); });
+  }
+
+  [[nodiscard]] nb::object wrap(Lease lease) const {
+    nb::object buffer = nb::inst_alloc(buffer_type);
+    new (nb::inst_ptr<PyLease>(buffer)) PyLease(std::move(lease));
+    nb::inst_mark_ready(buffer);
+    return buffer;
+  }
+};
+
+StreamName name_of_stream(const nb::int_& handle, const PyStream* owner) {
+  return {.handle = to_stream(handle), .owner = owner == nullptr ? nullptr : owner->share()};
+}
+
+const char* word_for(Step::Kind kind) {
+  switch (kind) {
+    case Step::Kind::take:
+      return "take";
+    case Step::Kind::new_segment:
+      return "new_segment";
+    case Step::Kind::new_expandable:
+      return "new_addresses";
+    case Step::Kind::map:
+      return "map";
+    case Step::Kind::wait_for_events:
+      return "wait_for_events";
+    case Step::Kind::release:
+      return "release";
+    case Step::Kind::fail:
+      return "fail";
+  }
+  return "";
+}
+
+nb::dict to_dict(const Shortage& shortage) {
+  const Failure& failure = shortage.failure;
+  nb::dict result;
+  result["asked"] = failure.request.requested.count;
+  result["rounded"] = failure.rounded.count;
+  result["limit"] = failure.limit.count;
+  result["device_total"] = failure.device_total.count;
+  result["device_free"] = shortage.device_free.count;
+  result["held"] = failure.held.count;
+  result["live"] = failure.live.count;
+  result["pending"] = failure.pending.count;
+  result["free"] = failure.free.count;
+  result["free_for_it"] = failure.free_for_it.count;
+  result["largest_free"] = failure.largest_free.count;
+  nb::list pending_on;
+  for (const auto& [stream, bytes] : shortage.pending_on)
+    pending_on.append(nb::make_tuple(reinterpret_cast<std::uint64_t>(stream), bytes.count));
+  result["pending_on"] = pending_on;
+  nb::list tried;
+  for (const Tried& step : failure.tried) tried.append(nb::make_tuple(word_for(step.kind), step.has_failed));
+  result["tried"] = tried;
+  return result;
+}
+
+nb::dict to_dict(const LiveStats& stats) {
+  const PoolStats& pool = stats.pool;
+  nb::dict result;
+  result["requested"] = pool.requested.now.count;
+  result["requested_peak"] = pool.requested.peak.count;
+  result["allocated"] = pool.allocated.now.count;
+  result["allocated_peak"] = pool.allocated.peak.count;
+  result["active"] = pool.active.now.count;
+  result["active_peak"] = pool.active.peak.count;
+  result["held"] = pool.held.now.count;
+  result["held_peak"] = pool.held.peak.count;
+  result["allocated_at_held_peak"] = pool.allocated_at_held_peak.count;
+  result["limit"] = stats.limit.count;
+  result["largest_free"] = stats.largest_free.count;
+  result["num_allocations"] = pool.allocations;
+  result["num_frees"] = pool.frees;
+  result["num_retries"] = pool.retries;
+  result["num_ooms"] = pool.ooms;
+  result["num_live"] = stats.live_count;
+  result["num_pending"] = stats.pending_count;
+  result["num_segments"] = stats.segment_count;
+  result["host_waits"] = stats.host_waits;
+  result["modelled_us"] = stats.modelled_us;
+  nb::dict calls;
+  for (const auto& [name, count] : stats.calls) calls[name] = count;
+  result["driver_calls"] = calls;
+  nb::list streams;
+  for (const LiveStats::OfStream& of : stats.streams)
+    streams.append(
+        nb::make_tuple(reinterpret_cast<std::uint64_t>(of.stream), of.live.count, of.pending.count, of.free.count));
+  result["streams"] = streams;
+  return result;
+}
+
+template <class T>
+nb::bytes to_column(const std::vector<T>& values) {
+  return nb::bytes(values.data(), values.size() * sizeof(T));
+}
+
+nb::object allocate(nb::handle_t<PyPool> self, nb::handle nbytes, nb::handle stream) {
+  // The path that is taken a thousand times per step. Everything else is for Python to sort out.
+  if (stream.is_none() && PyLong_CheckExact(nbytes.ptr()) && nb::inst_ready(self)) {
+    const PyPool& pool = *nb::inst_ptr<PyPool>(self);
+    const long long size = PyLong_AsLongLong(nbytes.ptr());
+    if (size > 0) {
+      if (auto lease = pool.core->allocate_at_once({static_cast<std::uint64_t>(size)}, {}))
+        return pool.wrap(*std::move(lease));
+    } else if (size == -1) {
+      PyErr_Clear();
+    }
+  }
+  return self.attr("_allocate_slowly")(nbytes, stream);
+}
+
+void bind_lease(nb::module_& m) {
+  nb::class_<PyLease>(m, "Lease", "One allocation of a pool; dropping it frees it.")
+      .def_prop_ro(
+          "ptr",
+          [](PyLease& self) {
+            self->require_open();
+            return self->address().value;
+          },
+          "The device address of its first byte; 0 if it is empty.")
+      .def_prop_ro(
+          "nbytes", [](PyLease& self) { return self->size().count; }, "How many bytes were asked for.")
+      .def_prop_ro(
+          "is_open", [](PyLease& self) { return self->is_open(); }, "False after close().")
+      .def_prop_ro("_device", [](PyLease& self) { return PyDevice(self->pool()->device()); })
+      .def_prop_ro("_stream_handle",
+                   [](PyLease& self) { return reinterpret_cast<std::uint64_t>(self->stream_handle()); })
+      .def(
+          "_watch", [](PyLease& self) { self.is_watched = true; }, "From now on close() asks `_close_slowly`.")
+      .def(
+          "close",
+          [](nb::handle_t<PyLease> self, nb::handle stream) {
+            PyLease& lease = nb::cast<PyLease&>(self);
+            if (!stream.is_none() || lease.is_watched) {
+              self.attr("_close_slowly")(stream);
+            } else if (!lease->close_at_once()) {
+              without_gil([&] { lease->close(); });
+            }
+          },
+          nb::kw_only(), nb::arg("stream") = nb::none(),
+          nb::sig("def close(self, *, stream: memlake.stream.StreamLike = None) -> None"),
+          "Gives the memory back.\n\n"
+          "Args:\n"
+          "    stream: in whose order it is freed: the memory is reused at once on that stream, elsewhere when that\n"
+          "        stream has passed. None: the stream that it was allocated for. Another stream must be behind all\n"
+          "        earlier work on the buffer, for instance by ``stream.wait(earlier)``.\n\n"
+          "Raises:\n"
+          "    InvalidFree: if it was closed before.\n"
+          "    BufferError: while a NumPy view of it is alive; nothing was changed.\n"
+          "    ConfigError: if the stream is capturing a graph, or is no stream of this driver.")
+      .def(
+          "_release", [](PyLease& self) { without_gil([&] { self->close(); }); }, "close() without questions.")
+      .def(
+          "_release_on",
+          [](PyLease& self, const nb::int_& handle, const PyStream* owner) {
+            const StreamName stream = name_of_stream(handle, owner);
+            without_gil([&] { self->close(stream); });
+          },
+          nb::arg("handle"), nb::arg("owner").none(), "close(stream=...) without questions.")
+      .def(
+          "_record_use",
+          [](PyLease& self, const nb::int_& handle, const PyStream* owner) {
+            const StreamName stream = name_of_stream(handle, owner);
+            without_gil([&] { self->record_use(stream); });
+          },
+          nb::arg("handle"), nb::arg("owner").none());
+}
+
+void bind_live_pool(nb::class_<PyPool>& pool) {
+  pool.def(
+          "__init__",
+          [](PyPool* self, const PyDevice& device, const TorchOptions* torch, const nb::object& limit,
+             nb::object buffer_type) {
+            std::unique_ptr<Policy> policy;
+            if (torch == nullptr) {
+              policy = std::make_unique<DirectPolicy>();
+            } else {
+              policy = std::make_unique<TorchPolicy>(*torch);
+            }
+            const Bytes most =
+                limit.is_none() ? TorchOptions::kUnlimited : to_bytes(nb::cast<nb::int_>(limit), "limit");
+            new (self) PyPool(without_gil([&] { return LivePool::make(device.share(), std::move(policy), most); }),
+                              std::move(buffer_type));
+          },
+          nb::arg("device"), nb::arg("torch").none(), nb::arg("limit").none(), nb::arg("buffer_type"),
+          "torch=None: no pool, one driver allocation per request. buffer_type: a subclass of Lease.")
+      .def("allocate", &allocate, nb::arg("nbytes").none(), nb::kw_only(), nb::arg("stream") = nb::none(),
+           nb::sig("def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.stream.StreamLike = None) -> "
+                   "memlake.buffer.Buffer"),
+           "Gives memory.\n\n"
+           "Args:\n"
+           "    nbytes: how much; an int, or a string such as ``\"10GiB\"``. 0 gives an empty buffer.\n"
+           "    stream: the stream that uses it first; None: the device's default stream.\n\n"
+           "Raises:\n"
+           "    OutOfMemory: if there is no memory; it says why and what to do.\n"
+           "    ConfigError: if the size or the stream makes no sense, or the stream is capturing a graph.\n"
+           "    ClosedError: if the pool or its device is closed.")
+      .def(
+          "_allocate",
+          [](const PyPool& self, const nb::int_& nbytes, const nb::int_& handle, const PyStream* owner) -> nb::object {
+            const Bytes size = to_bytes(nbytes, "nbytes");
+            const StreamName stream = name_of_stream(handle, owner);
+            Shortage shortage;
+            auto lease = without_gil([&] { return self.core->allocate(size, stream, shortage); });
+            return lease ? self.wrap(*std::move(lease)) : nb::object(to_dict(shortage));
+          },
+          nb::arg("nbytes"), nb::arg("handle"), nb::arg("owner").none(),
+          nb::sig("def _allocate(self, nbytes: int, handle: int, owner: StreamOwner | None) -> typing.Any"),
+          "A buffer, or a dict that says why there is no memory.")
+      .def(
+          "_preallocate",
+          [](const PyPool& self, const nb::int_& nbytes, const nb::int_& handle, const PyStream* owner) -> nb::object {
+            const Bytes size = to_bytes(nbytes, "nbytes");
+            const StreamName stream = name_of_stream(handle, owner);
+            Shortage shortage;
+            if (without_gil([&] { return self.core->preallocate(size, stream, shortage); })) return nb::none();
+            return to_dict(shortage);
+          },
+          nb::arg("nbytes"), nb::arg("handle"), nb::arg("owner").none(),
+          nb::sig("def _preallocate(self, nbytes: int, handle: int, owner: StreamOwner | None) -> "
+                  "dict[str, typing.Any] | None"),
+          "None, or a dict that says why there is no memory.")
+      .def(
+          "_trim",
+          [](const PyPool& self, const nb::int_& keep) {
+            const Bytes kept = to_bytes(keep, "keep");
+            without_gil([&] { self.core->trim(kept); });
+          },
+          nb::arg("keep"))
+      .def("_close", [](const PyPool& self) { without_gil([&] { self.core->close(); }); })
+      .def_prop_ro("_is_open", [](const PyPool& self) { return without_gil([&] { return self.core->is_open(); }); })
+      .def_prop_ro("_held", [](const PyPool& self) { return without_gil([&] { return self.core->held(); }).count; })
+      .def_prop_ro("_device", [](const PyPool& self) { return PyDevice(self.core->device()); })
+      .def(
+          "_set_limit",
+          [](const PyPool& self, const nb::object& limit) {
+            const Bytes most =
+                limit.is_none() ? TorchOptions::kUnlimited : to_bytes(nb::cast<nb::int_>(limit), "limit");
+            without_gil([&] { self.core->set_limit(most); });
+          },
+          nb::arg("limit").none())
+      .def("_reset_peaks", [](const PyPool& self) { without_gil([&] { self.core->reset_peaks(); }); });
+}
+
+void bind_questions(nb::class_<PyPool>& pool) {
+  pool.def(
+          "_stats", [](const PyPool& self) { return to_dict(without_gil([&] { return self.core->stats(); })); },
+          nb::sig("def _stats(self) -> dict[str, typing.Any]"))
+      .def(
+          "_snapshot", [](const PyPool& self) { return to_column(without_gil([&] { return self.core->snapshot(); })); },
+          "Rows of ten 64-bit numbers: segment, its size, its page, block, its size, requested, stream, state, is "
+          "small, id.")
+      .def("_find_broken_invariant",
+           [](const PyPool& self) { return without_gil([&] { return self.core->find_broken_invariant(); }); })
+      .def("_start_recording", [](const PyPool& self) { without_gil([&] { self.core->start_recording(); }); })
+      .def_prop_ro("_is_recording",
+                   [](const PyPool& self) { return without_gil([&] { return self.core->is_recording(); }); })
+      .def(
+          "_stop_recording",
+          [](const PyPool& self) {
+            const RowLog log = without_gil([&] { return self.core->stop_recording(); });
+            return nb::make_tuple(to_column(log.op()), to_column(log.id()), to_column(log.bytes()),
+                                  to_column(log.stream()), to_column(log.time_us()));
+          },
+          nb::sig("def _stop_recording(self) -> tuple[bytes, bytes, bytes, bytes, bytes]"),
+          "The columns as bytes: operation u8, id u64, bytes u64, stream u32, time in microseconds i64.");
+}
+
+}  // namespace
+
+void bind_pool(nb::module_& m) {
+  bind_lease(m);
+  auto pool = nb::class_<PyPool>(m, "Pool", "A pool of one device; memlake.Pool is made of it.");
+  bind_live_pool(pool);
+  bind_questions(pool);
+}
+
+}  // namespace memlake::bindings

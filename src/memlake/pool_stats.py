@@ -1,0 +1,165 @@
+"""What a pool counts, and the same under the names that users of PyTorch, RMM, CuPy and CUDA know."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+__all__ = ["PoolStats", "StreamStats"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamStats:
+    """The memory of one stream, in bytes.
+
+    Attributes:
+        stream: its handle; 0: the default stream.
+        live: blocks in use that were allocated for it.
+        pending: freed blocks of its segments that another stream may still use.
+        free: cached blocks that a request of this stream gets at once.
+    """
+
+    stream: int
+    live: int
+    pending: int
+    free: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolStats:
+    """Everything a pool counts, from one moment. Sizes in bytes; a peak is the largest value since `reset_peaks`.
+
+    ``requested <= allocated <= held``, and ``live + pending + free == held``.
+
+    Attributes:
+        requested: what callers asked for, until their blocks are free again.
+        allocated: their blocks with slack, until the call of close(). The same as `live`.
+        live: blocks in use, with slack.
+        pending: freed, but some stream may still use it.
+        free: cached, ready for a request.
+        held: physical memory, created and not released.
+        limit: what may be held; None: no limit but the device.
+        largest_contiguous: the largest free block.
+        requested_peak, allocated_peak, active_peak, held_peak: peaks; active is live and pending.
+        fragmentation_at_peak: ``1 - allocated / held``, both read when held reached its peak; 0 if nothing was held.
+        gmlake_fragmentation: ``1 - active_peak / held_peak``, the figure of the GMLake paper, for comparison.
+        num_allocations, num_frees, num_live, num_pending, num_segments: counts.
+        num_alloc_retries: requests for which everything cached had to be given back to the driver.
+        num_ooms: requests that found no memory.
+        host_waits: how often the host had to wait for a stream.
+        driver_calls: calls of this pool to the driver, by CUDA name.
+        modelled_driver_ms: what they would take on a GPU, by the cost table (core/driver/cost_model.hpp).
+        streams: the memory of each stream.
+    """
+
+    requested: int
+    allocated: int
+    live: int
+    pending: int
+    free: int
+    held: int
+    limit: int | None
+    largest_contiguous: int
+    requested_peak: int
+    allocated_peak: int
+    active_peak: int
+    held_peak: int
+    fragmentation_at_peak: float
+    gmlake_fragmentation: float
+    num_allocations: int
+    num_frees: int
+    num_live: int
+    num_pending: int
+    num_segments: int
+    num_alloc_retries: int
+    num_ooms: int
+    host_waits: int
+    driver_calls: dict[str, int]
+    modelled_driver_ms: float
+    streams: tuple[StreamStats, ...]
+
+    @classmethod
+    def of(cls, native: dict[str, Any], limit: int | None) -> PoolStats:
+        """From what the core answers."""
+        held_peak, active = native["held_peak"], native["active"]
+        allocated = native["allocated"]
+        return cls(
+            requested=native["requested"],
+            allocated=allocated,
+            live=allocated,
+            pending=active - allocated,
+            free=native["held"] - active,
+            held=native["held"],
+            limit=limit,
+            largest_contiguous=native["largest_free"],
+            requested_peak=native["requested_peak"],
+            allocated_peak=native["allocated_peak"],
+            active_peak=native["active_peak"],
+            held_peak=held_peak,
+            fragmentation_at_peak=1 - native["allocated_at_held_peak"] / held_peak if held_peak else 0.0,
+            gmlake_fragmentation=1 - native["active_peak"] / held_peak if held_peak else 0.0,
+            num_allocations=native["num_allocations"],
+            num_frees=native["num_frees"],
+            num_live=native["num_live"],
+            num_pending=native["num_pending"],
+            num_segments=native["num_segments"],
+            num_alloc_retries=native["num_retries"],
+            num_ooms=native["num_ooms"],
+            host_waits=native["host_waits"],
+            driver_calls=dict(native["driver_calls"]),
+            modelled_driver_ms=native["modelled_us"] / 1000,
+            streams=tuple(
+                StreamStats(stream=stream, live=live, pending=pending, free=free)
+                for stream, live, pending, free in native["streams"]
+            ),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain numbers, lists and dicts, for JSON."""
+        return asdict(self)
+
+    def to_torch(self) -> dict[str, int]:
+        """Under the keys of ``torch.cuda.memory_stats()``: what PyTorch calls reserved is held here."""
+        return {
+            "requested_bytes.all.current": self.requested,
+            "requested_bytes.all.peak": self.requested_peak,
+            "allocated_bytes.all.current": self.allocated,
+            "allocated_bytes.all.peak": self.allocated_peak,
+            "active_bytes.all.current": self.live + self.pending,
+            "active_bytes.all.peak": self.active_peak,
+            "reserved_bytes.all.current": self.held,
+            "reserved_bytes.all.peak": self.held_peak,
+            "allocation.all.current": self.num_live,
+            "allocation.all.allocated": self.num_allocations,
+            "allocation.all.freed": self.num_frees,
+            "segment.all.current": self.num_segments,
+            "num_alloc_retries": self.num_alloc_retries,
+            "num_ooms": self.num_ooms,
+        }
+
+    def to_rmm(self) -> dict[str, int]:
+        """Under the names of ``rmm.statistics.Statistics``."""
+        return {
+            "current_bytes": self.requested,
+            "current_count": self.num_live,
+            "peak_bytes": self.requested_peak,
+            "total_count": self.num_allocations,
+        }
+
+    def to_cupy(self) -> dict[str, int]:
+        """Under the names of the methods of ``cupy.cuda.MemoryPool``."""
+        return {
+            "used_bytes": self.live + self.pending,
+            "free_bytes": self.free,
+            "total_bytes": self.held,
+            "get_limit": self.limit or 0,
+        }
+
+    def to_cuda(self) -> dict[str, int]:
+        """Under the names of CUDA's pool attributes (``CU_MEMPOOL_ATTR_...``, as cuda.core writes them)."""
+        return {
+            "reserved_mem_current": self.held,
+            "reserved_mem_high": self.held_peak,
+            "used_mem_current": self.live + self.pending,
+            "used_mem_high": self.active_peak,
+        }

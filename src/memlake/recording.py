@@ -1,0 +1,100 @@
+"""Recordings: a pool writes down what it does, as a trace."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memlake.errors import ConfigError, InvalidFree
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from memlake.pool import Pool
+    from memlake.trace import Trace
+
+__all__ = ["Recording"]
+
+_ENDINGS = (".npz", ".txt", ".parquet")
+
+
+class Recording:
+    """What a pool does from now on. `Pool.record` starts one; it is written when it is stopped.
+
+    ::
+
+        with pool.record("step.npz"):
+            train_one_step()
+        memlake.compare(memlake.Trace.load("step.npz"), capacity="80GiB")
+
+    Buffers that are live when it starts come first in the trace. It grows by about 30 bytes of memory per operation.
+    """
+
+    __slots__ = ("_metadata", "_path", "_pool", "_trace")
+
+    def __init__(self, pool: Pool, path: str | os.PathLike[str], metadata: dict[str, Any]) -> None:
+        """Use `Pool.record`."""
+        self._path = Path(path)
+        if self._path.suffix not in _ENDINGS:
+            raise ConfigError(f"{str(self._path)!r} must end in one of {', '.join(_ENDINGS)}")
+        # Asked now: at the end of a long run it is too late.
+        if not self._path.parent.is_dir() or not os.access(self._path.parent, os.W_OK):
+            raise ConfigError(f"the folder of {str(self._path)!r} does not exist or cannot be written to")
+        self._metadata = metadata
+        self._trace: Trace | None = None
+        pool._start_recording()
+        self._pool: Pool | None = pool
+
+    @property
+    def path(self) -> Path:
+        """Where it is written to."""
+        return self._path
+
+    @property
+    def is_open(self) -> bool:
+        """False once it was stopped."""
+        return self._pool is not None
+
+    def stop(self) -> Trace:
+        """Ends the recording, writes the file and returns what is in it.
+
+        Raises:
+            InvalidFree: if it was stopped before.
+            OSError: if the file cannot be written; then the trace is in `trace`.
+        """
+        from memlake.trace import Trace
+
+        if self._pool is None:
+            raise InvalidFree("the recording was stopped before")
+        op, id_, nbytes, stream, time = self._pool._stop_recording()
+        self._pool._recording = None
+        self._pool = None
+        self._trace = Trace(
+            np.frombuffer(op, np.uint8),
+            np.frombuffer(id_, np.uint64),
+            np.frombuffer(nbytes, np.uint64),
+            np.frombuffer(stream, np.uint32),
+            time=np.frombuffer(time, np.int64),
+            metadata=self._metadata,
+        )
+        self._trace.save(self._path)
+        return self._trace
+
+    @property
+    def trace(self) -> Trace | None:
+        """What was recorded; None until it is stopped."""
+        return self._trace
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.is_open:
+            self.stop()

@@ -1,0 +1,134 @@
+import pickle
+
+import pytest
+
+import memlake
+from memlake import OutOfMemory
+
+MIB = 2**20
+
+
+def test_a_limit_is_in_bytes_or_a_share_and_may_be_changed(gpu):
+    with memlake.Pool(gpu, "caching", limit="50%") as pool:
+        assert pool.limit == pool.stats().limit == 32 * MIB
+        with pytest.raises(OutOfMemory) as caught:
+            pool.allocate("40MiB")
+        assert caught.value.reason == "limit"
+        assert caught.value.limit == 32 * MIB
+        pool.limit = "48MiB"
+        pool.allocate("40MiB").close()
+        pool.limit = None
+        assert pool.stats().limit is None
+        pool.limit = 10
+        pool.allocate("40MiB").close()  # what is held stays
+        with pytest.raises(OutOfMemory):
+            pool.allocate("48MiB")
+        with pytest.raises(memlake.ConfigError):
+            pool.limit = "-5"
+        assert pool.limit == 10
+
+
+def test_max_size_and_the_memory_fraction_are_limits_too(gpu):
+    with memlake.Pool(gpu, "caching", max_size="16MiB", limit="32MiB") as pool:
+        assert (pool.max_size, pool.limit, pool.stats().limit) == (16 * MIB, 32 * MIB, 16 * MIB)
+        with pytest.raises(OutOfMemory):
+            pool.allocate("20MiB")
+    with memlake.Pool(gpu, memlake.policies.CachingOptions(memory_fraction=0.25)) as pool:
+        assert pool.stats().limit == 16 * MIB
+        with pytest.raises(OutOfMemory):
+            pool.allocate("20MiB")
+
+
+def test_callbacks_are_asked_before_a_request_is_refused(pool):
+    kept = [pool.allocate("10MiB") for _ in range(4)]
+    asked = []
+
+    def free_one(nbytes):
+        asked.append(nbytes)
+        if not kept:
+            return False
+        kept.pop().close()
+        return True
+
+    pool.on_failure = (lambda nbytes: None, free_one)
+    buffer = pool.allocate("45MiB")
+    assert len(asked) == (4 if pool.policy.name != "direct" else 3) or len(kept) < 4
+    assert set(asked) == {45 * MIB}
+    buffer.close()
+    asked.clear()
+    with pytest.raises(OutOfMemory):
+        pool.allocate("65MiB")
+    assert asked[-1] == 65 * MIB
+
+
+def test_a_callback_that_raises_is_heard(gpu):
+    def complain(nbytes):
+        raise LookupError(nbytes)
+
+    with memlake.Pool(gpu, on_failure=complain) as pool, pytest.raises(LookupError):
+        pool.allocate("65MiB")
+
+
+def test_high_is_told_when_held_crosses_the_mark(gpu):
+    told = []
+    with memlake.Pool(gpu, "caching", on_high=("30MiB", lambda pool: told.append(pool.stats().held))) as pool:
+        first = pool.allocate("20MiB")
+        assert told == []
+        second = pool.allocate("20MiB")
+        assert told == [40 * MIB]
+        third = pool.allocate("20MiB")
+        assert len(told) == 1  # it is still high
+        for buffer in (first, second, third):
+            buffer.close()
+        pool.trim()
+        pool.reserve("40MiB")
+        assert told == [40 * MIB, 40 * MIB]
+
+
+def test_running_out_explains_itself(gpu):
+    pool = memlake.Pool(gpu, "caching")
+    stream = gpu.create_stream()
+    kept = [pool.allocate("15MiB", stream=s) for s in (stream, None, stream)]
+    kept.pop(1).close()
+    with pytest.raises(OutOfMemory) as caught:
+        pool.allocate("60MiB")
+    error = caught.value
+    assert error.asked == 60 * MIB
+    assert error.held == error.live + error.pending + error.free
+    assert error.largest_contiguous <= error.free <= error.largest_stitchable
+    assert error.pending_on == {}
+    assert error.tried[0].startswith("a new segment (the driver has no memory)")
+    assert error.reason == "physical"
+    assert error.hint
+    text = str(error)
+    for part in ("no memory for 60 MiB", "32 MiB live", "Tried:", "Hint:"):
+        assert part in text
+    assert isinstance(error, MemoryError)
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.details) == (text, error.details)
+    with pytest.raises(AttributeError):
+        error.nonsense  # noqa: B018
+    pool.check()
+
+
+def test_scattered_memory_is_called_by_its_name(gpu):
+    pool = memlake.Pool(gpu, "caching")
+    kept = [pool.allocate("2MiB") for _ in range(30)]  # three segments of 20 MiB
+    for buffer in kept[1::2]:
+        buffer.close()
+    with pytest.raises(OutOfMemory) as caught:
+        pool.allocate("15MiB")
+    assert caught.value.reason == "contiguous"
+    assert "in one piece" in caught.value.hint
+
+
+def test_a_request_beyond_the_device_is_called_by_its_name(pool):
+    with pytest.raises(OutOfMemory, match="the device has only 64 MiB in all"):
+        pool.allocate("1TiB")
+    assert pool.stats().num_ooms == 1
+    assert pool.snapshot().segments == ()
+
+
+def test_others_on_the_device_are_named(gpu):
+    with memlake.Pool(gpu).allocate("40MiB"), pytest.raises(OutOfMemory, match="others hold 40 MiB of the device"):
+        memlake.Pool(gpu).allocate("40MiB")

@@ -1,0 +1,113 @@
+"""A process may end, or fork, with pools and buffers open."""
+
+import textwrap
+
+import pytest
+
+from helpers.processes import assert_ends_well
+
+POOL = """
+    import gc, os, sys, threading, atexit
+    import memlake
+
+    (gpu,) = memlake.emulate(memory="64MiB")
+    pools = [memlake.Pool(gpu, policy) for policy in ("expandable", "caching", "direct")]
+    buffers = [pool.allocate("2MiB") for pool in pools for _ in range(2)]
+    stream = gpu.create_stream()
+    busy = pools[0].allocate("1MiB", stream=stream)
+    busy.fill(1, stream=stream)
+    busy.record_stream(gpu.default_stream)
+    view = buffers[0].numpy()[5:]
+"""
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "pass",
+        "sys.exit(0)",
+        "del gpu; gc.collect()",
+        "del pools; gc.collect()",
+        "del buffers, view, busy; gc.collect()",
+        "del view; gpu.close()",
+        "sys.kept = globals().copy()",
+        "atexit.register(busy.close)",
+        "atexit.register(lambda: pools[1].allocate(5).close())",
+        "cycle = [pools, buffers]; cycle.append(cycle); del pools, buffers, cycle",
+        "gate = memlake.emulator.hold(stream); busy.fill(2, stream=stream)",
+        "class Late:\n    def __del__(self): buffers[3].close()\nlate = Late()",
+        "recording = pools[0].record('/dev/shm/memlake_test_recording.npz'); pools[0].allocate(5).close(); "
+        "recording.stop(); os.remove(recording.path)",
+    ],
+)
+def test_a_process_ends_well_with_pools_open(ending):
+    assert_ends_well(textwrap.dedent(POOL) + ending)
+
+
+def test_a_forked_child_leaves_the_pool_alone():
+    assert_ends_well(
+        textwrap.dedent(POOL)
+        + textwrap.dedent("""
+        child = os.fork()
+        if child == 0:
+            try:
+                for use in (
+                    lambda: pools[0].allocate(100),
+                    lambda: pools[0].allocate(100, stream=stream),
+                    lambda: pools[0].trim(),
+                    lambda: pools[0].stats(),
+                    lambda: pools[0].check(),
+                    lambda: busy.record_stream(stream),
+                    lambda: pools[0].close(),
+                ):
+                    try:
+                        use()
+                    except memlake.MemlakeError as error:
+                        assert "forked" in str(error) or "closed" in str(error), error
+                    else:
+                        raise AssertionError("a child used the pool")
+                buffers[5].close()
+                del view
+                buffers.clear()
+                del busy
+                pools.clear()
+                gc.collect()
+                os._exit(0)
+            except BaseException as error:
+                print(repr(error), file=sys.stderr, flush=True)
+                os._exit(1)
+        _, status = os.waitpid(child, 0)
+        assert status == 0, status
+        for pool in pools:
+            pool.check()
+        assert pools[0].stats().num_live == 3
+        """)
+    )
+
+
+def test_a_fork_while_another_thread_holds_the_lock_does_not_hang_the_child():
+    assert_ends_well(
+        textwrap.dedent(POOL)
+        + textwrap.dedent("""
+        stop = threading.Event()
+
+        def churn():
+            while not stop.is_set():
+                pools[2].allocate(2**20).close()
+
+        thread = threading.Thread(target=churn)
+        thread.start()
+        for _ in range(20):
+            child = os.fork()
+            if child == 0:
+                try:
+                    pools[2].allocate(100)
+                except memlake.DriverError:
+                    buffers[4].close()
+                    os._exit(0)
+                os._exit(1)
+            assert os.waitpid(child, 0)[1] == 0
+        stop.set()
+        thread.join()
+        """)
+    )

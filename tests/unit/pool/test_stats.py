@@ -1,0 +1,111 @@
+import dataclasses
+import json
+
+import pytest
+
+import memlake
+
+MIB = 2**20
+
+
+def test_the_figures_add_up_and_follow_what_happens(gpu):
+    pool = memlake.Pool(gpu, "caching")
+    first, second = pool.allocate(3 * MIB), pool.allocate(1000)
+    first.close()
+    stats = pool.stats()
+    assert stats.live + stats.pending + stats.free == stats.held == 22 * MIB
+    assert (stats.requested, stats.allocated, stats.live) == (1000, 1024, 1024)
+    assert (stats.requested_peak, stats.held_peak) == (3 * MIB + 1000, 22 * MIB)
+    assert (stats.num_allocations, stats.num_frees, stats.num_live, stats.num_segments) == (2, 1, 1, 2)
+    assert stats.largest_contiguous == 20 * MIB
+    assert stats.driver_calls["cuMemAlloc"] == 2
+    assert stats.modelled_driver_ms == pytest.approx(0.2)
+    (of_stream,) = stats.streams
+    assert (of_stream.stream, of_stream.live, of_stream.free) == (0, 1024, stats.free)
+    assert stats.fragmentation_at_peak == pytest.approx(1 - (3 * MIB + 1024) / (22 * MIB))
+    assert stats.gmlake_fragmentation == stats.fragmentation_at_peak
+    second.close()
+
+
+def test_stats_are_frozen_and_become_json(pool):
+    stats = pool.stats()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        stats.held = 5
+    assert json.loads(json.dumps(stats.to_dict()))["held"] == stats.held
+
+
+def test_peaks_can_be_reset(pool):
+    pool.allocate("20MiB").close()
+    assert pool.stats().requested_peak == 20 * MIB
+    pool.reset_peaks()
+    stats = pool.stats()
+    assert stats.requested_peak == stats.requested == 0
+    assert stats.held_peak == stats.held
+
+
+def test_each_stream_is_counted(gpu):
+    pool = memlake.Pool(gpu)
+    stream = gpu.create_stream()
+    one, two = pool.allocate("2MiB"), pool.allocate("3MiB", stream=stream)
+    by_stream = {of.stream: of.live for of in pool.stats().streams}
+    assert by_stream == {0: 2 * MIB, stream.handle: 3 * MIB}
+    del one, two
+
+
+def test_other_libraries_names(gpu):
+    pool = memlake.Pool(gpu, "caching", limit="32MiB")
+    kept = pool.allocate(1000)
+    stats = pool.stats()
+    assert stats.to_torch()["allocated_bytes.all.current"] == 1024
+    assert stats.to_torch()["reserved_bytes.all.peak"] == 2 * MIB
+    assert stats.to_rmm() == {"current_bytes": 1000, "current_count": 1, "peak_bytes": 1000, "total_count": 1}
+    assert stats.to_cupy() == {
+        "used_bytes": 1024,
+        "free_bytes": 2 * MIB - 1024,
+        "total_bytes": 2 * MIB,
+        "get_limit": 32 * MIB,
+    }
+    assert stats.to_cuda() == {
+        "reserved_mem_current": 2 * MIB,
+        "reserved_mem_high": 2 * MIB,
+        "used_mem_current": 1024,
+        "used_mem_high": 1024,
+    }
+    kept.close()
+
+
+def test_a_snapshot_shows_every_block(gpu):
+    pool = memlake.Pool(gpu)
+    stream = gpu.create_stream()
+    kept = pool.allocate("3MiB", stream=stream)
+    snapshot = pool.snapshot()
+    (segment,) = snapshot.segments
+    assert segment.is_expandable
+    assert not segment.is_small
+    assert [block.state for block in segment.blocks] == ["live", "free", "unmapped"]
+    assert segment.blocks[0].address == kept.ptr
+    assert segment.blocks[0].requested == 3 * MIB
+    assert segment.blocks[0].stream == stream.handle
+    assert sum(block.nbytes for block in segment.blocks) == segment.nbytes
+    assert segment.held == pool.stats().held == snapshot.total("live") + snapshot.total("free")
+    assert len(snapshot) == 3
+    assert snapshot.table["nbytes"].tolist() == [block.nbytes for block in segment.blocks]
+    assert "1 segments" in repr(snapshot)
+
+
+def test_a_snapshot_is_readable_as_one_of_pytorchs(gpu, tmp_path):
+    import pickle
+
+    pool = memlake.Pool(gpu, "caching")
+    kept = [pool.allocate("2MiB"), pool.allocate(100)]
+    snapshot = pool.snapshot().to_torch()
+    assert sum(s["total_size"] for s in snapshot["segments"]) == pool.stats().held
+    assert sum(s["allocated_size"] for s in snapshot["segments"]) == pool.stats().allocated
+    (tmp_path / "snapshot.pickle").write_bytes(pickle.dumps(snapshot))
+    trace = memlake.Trace.load(tmp_path / "snapshot.pickle")
+    assert trace.num_allocations == len(kept)
+
+
+def test_an_empty_pool_has_an_empty_snapshot(pool):
+    assert pool.snapshot().segments == ()
+    assert pool.stats().fragmentation_at_peak == 0

@@ -1,0 +1,154 @@
+import pytest
+
+import memlake
+from memlake import ClosedError, ConfigError, emulator
+
+MIB = 2**20
+
+
+@pytest.fixture(params=["expandable", "caching"])
+def manual(request, memlake_emulator):
+    """A pool whose streams run only when the test says so, and two streams."""
+    (gpu,) = memlake_emulator.emulate(memory="128MiB", streams="manual")
+    pool = memlake.Pool(gpu, request.param)
+    yield pool, gpu.create_stream(), gpu.create_stream()
+    for stream in (gpu.default_stream,):
+        emulator.step(stream, 1000)
+    pool.check()
+
+
+def test_memory_freed_on_a_stream_is_reused_there_at_once_and_nowhere_else(manual):
+    pool, one, two = manual
+    buffer = pool.allocate("30MiB", stream=one)
+    place = buffer.ptr
+    buffer.fill(1, stream=one)
+    buffer.close()
+    other = pool.allocate("30MiB", stream=two)
+    assert other.ptr != place
+    assert pool.allocate("30MiB", stream=one).ptr == place
+    emulator.step(one, 10)
+
+
+def test_a_recorded_stream_is_waited_for(manual):
+    pool, one, two = manual
+    buffer = pool.allocate("30MiB", stream=one)
+    place = buffer.ptr
+    buffer.fill(1, stream=two)
+    buffer.record_stream(two)
+    buffer.close()
+    assert pool.stats().pending == 30 * MIB or pool.policy.name == "caching"
+    assert pool.stats().num_pending == 1
+    assert pool.allocate("30MiB", stream=one).ptr != place
+    emulator.step(two, 10)
+    assert pool.allocate("30MiB", stream=one).ptr == place
+    assert pool.stats().num_pending == 0
+
+
+def test_a_buffer_may_be_closed_on_another_stream(manual):
+    pool, one, two = manual
+    buffer = pool.allocate("30MiB", stream=one)
+    place = buffer.ptr
+    two.wait(one)
+    buffer.fill(1, stream=two)
+    buffer.close(stream=two)
+    assert pool.allocate("30MiB", stream=one).ptr != place
+    again = pool.allocate("30MiB", stream=two)
+    assert again.ptr == place
+    again.close()
+    emulator.step(two, 10)
+    assert pool.allocate("30MiB", stream=one).ptr == place
+
+
+def test_pressure_waits_for_streams_and_counts_it(memlake_emulator):
+    (gpu,) = memlake_emulator.emulate(memory="64MiB")
+    pool = memlake.Pool(gpu, "expandable")
+    one, two = gpu.create_stream(), gpu.create_stream()
+    gate = emulator.hold(two)
+    buffer = pool.allocate("40MiB", stream=one)
+    buffer.fill(1, stream=two)
+    buffer.record_stream(two)
+    buffer.close()
+    import threading
+
+    opener = threading.Timer(0.05, gate.open)
+    opener.start()
+    assert pool.allocate("40MiB", stream=one).nbytes == 40 * MIB
+    opener.join()
+    assert pool.stats().host_waits >= 1
+    assert pool.stats().num_alloc_retries == 1
+
+
+def test_streams_of_other_libraries_are_taken(gpu):
+    stream = gpu.create_stream()
+
+    class Theirs:
+        def __cuda_stream__(self):
+            return (0, stream.handle)
+
+    pool = memlake.Pool(gpu)
+    with pool.allocate(100, stream=Theirs()) as buffer:
+        place = buffer.ptr
+        assert buffer.stream == stream
+    assert pool.allocate(100, stream=stream.handle).ptr == place
+
+
+def test_wrong_streams_are_refused(gpus, pool, gpu):
+    closed = gpu.create_stream()
+    closed.close()
+    with pytest.raises(ClosedError):
+        pool.allocate(1, stream=closed)
+    with pytest.raises(ConfigError, match="stream of another device"):
+        pool.allocate(1, stream=gpus[1].create_stream())
+    with pytest.raises(ConfigError, match="stream must be"):
+        pool.allocate(1, stream="fast")
+    with pytest.raises(ConfigError, match="per-thread"):
+        pool.allocate(1, stream=2)
+    buffer = pool.allocate(1)
+    with pytest.raises(ConfigError):
+        buffer.record_stream(gpus[1].create_stream())
+    with pytest.raises(ConfigError):
+        buffer.close(stream=gpus[1].create_stream())
+    assert buffer.is_open
+    with pytest.raises(memlake.DriverError):
+        pool.allocate(1, stream=0xDEAD)
+    pool.check()
+
+
+def test_a_stream_may_end_before_its_buffers(pool, gpu):
+    stream = gpu.create_stream()
+    explicit, dropped = (pool.allocate("2MiB", stream=stream) for _ in range(2))
+    explicit.fill(1, stream=stream)
+    stream.close()
+    explicit.close()
+    del dropped
+    pool.trim()
+    pool.check()
+    assert pool.stats().live == 0
+
+
+def test_a_capturing_stream_is_refused(gpu, pool):
+    stream = gpu.create_stream()
+    buffer = pool.allocate(100, stream=stream)
+    emulator_capture(stream, True)
+    try:
+        with pytest.raises(ConfigError, match="capturing a graph"):
+            pool.allocate(100, stream=stream)
+        with pytest.raises(ConfigError, match="capturing a graph"):
+            buffer.close()
+        with pytest.raises(ConfigError, match="capturing a graph"):
+            pool.allocate(100).close(stream=stream)
+    finally:
+        emulator_capture(stream, False)
+    buffer.close()
+
+
+def emulator_capture(stream, begin):
+    import ctypes
+
+    library = ctypes.CDLL(str(memlake.emulator_library()))
+    if begin:
+        code = library.cuStreamBeginCapture_v2(ctypes.c_void_p(stream.handle), 2)
+    else:
+        graph = ctypes.c_void_p()
+        code = library.cuStreamEndCapture(ctypes.c_void_p(stream.handle), ctypes.byref(graph))
+    assert code in (0, 801)  # there are no graphs to give back: the capture ends all the same

@@ -1,0 +1,113 @@
+import random
+import threading
+
+import pytest
+
+import memlake
+from memlake import InvalidFree
+
+
+def test_threads_share_a_pool(memlake_emulator):
+    (gpu,) = memlake_emulator.emulate(memory="256MiB", backing="none")
+    pool = memlake.Pool(gpu)
+    problems = []
+
+    def work(seed):
+        try:
+            rng = random.Random(seed)
+            stream = gpu.create_stream()
+            live = []
+            for _ in range(300):
+                if rng.random() < 0.6 or not live:
+                    buffer = pool.allocate(rng.randrange(1, 2**21), stream=rng.choice([None, stream]))
+                    buffer.fill(seed, stream=buffer.stream)
+                    live.append(buffer)
+                else:
+                    live.pop(rng.randrange(len(live))).close()
+                if len(live) > 20:
+                    live.clear()
+        except Exception as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for _ in range(50):
+        pool.check()
+        pool.stats()
+        pool.snapshot()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    pool.check()
+    assert pool.stats().num_live == 0
+
+
+def test_only_one_thread_closes_a_buffer(pool):
+    for _ in range(50):
+        buffer = pool.allocate(100)
+        barrier = threading.Barrier(4)
+        refused = []
+
+        def close(buffer=buffer, barrier=barrier, refused=refused):
+            barrier.wait()
+            try:
+                buffer.close()
+            except InvalidFree:
+                refused.append(1)
+
+        threads = [threading.Thread(target=close) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(refused) == 3
+    assert pool.stats().num_frees == 50
+
+
+def test_a_host_function_may_use_python_while_a_pool_waits(memlake_emulator):
+    (gpu,) = memlake_emulator.emulate(memory="64MiB")
+    pool = memlake.Pool(gpu)
+    stream = gpu.create_stream()
+    gate = memlake.emulator.hold(stream)
+    buffer = pool.allocate("40MiB", stream=stream)
+    buffer.fill(1, stream=stream)
+    buffer.close()
+    helper = threading.Thread(target=gate.open)  # needs the GIL while the pool waits for the stream
+    waiting = threading.Event()
+
+    def allocate():
+        waiting.set()
+        pool.allocate("40MiB").close()
+
+    thread = threading.Thread(target=allocate)
+    thread.start()
+    waiting.wait()
+    helper.start()
+    helper.join()
+    thread.join()
+    pool.check()
+
+
+@pytest.mark.parametrize("policy", ["caching", "expandable", "direct"])
+def test_a_pool_closed_by_another_thread_is_a_clear_error(gpu, policy):
+    pool = memlake.Pool(gpu, policy)
+    seen = []
+
+    def use():
+        try:
+            while True:
+                pool.allocate(100).close()
+        except memlake.ClosedError as error:
+            seen.append(str(error))
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    while True:
+        try:
+            pool.close()
+            break
+        except InvalidFree:
+            continue
+    thread.join()
+    assert seen == ["the pool is closed"]
