@@ -24,6 +24,10 @@ def test_the_tests_of_the_testing_guide_pass(pytester):
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=4)
 
 
+def test_using_a_pool_runs_from_top_to_bottom():
+    assert "2 allocations recorded" in assert_ends_well(code_of("use_a_pool.md"))
+
+
 @pytest.mark.parametrize("guide", sorted(path.name for path in GUIDES.glob("*.md")))
 def test_every_guide_has_code_that_is_run_here(guide):
     assert guide in Path(__file__).read_text()
