@@ -2,11 +2,12 @@
 
 import argparse
 
-from benchmarks import demo_memory, emulator_cycle, python_call
+from benchmarks import demo_memory, emulator_cycle, pool_calls, python_call
 
 BENCHMARKS = {
     "emulator_cycle": emulator_cycle.measure,
     "python_call": python_call.measure,
+    "pool_calls": pool_calls.measure,
     "demo_memory": demo_memory.measure,
 }
 

@@ -27,7 +27,9 @@ class PyLease {
   PyLease& operator=(PyLease&&) = delete;
   ~PyLease() {
     if (!lease_) return;
-    if (!is_exiting() && lease_->is_open() && lease_->pool().use_count() > 1 && lease_->close_at_once()) return;
+    // The usual end needs no driver call, so it keeps the GIL; whoever drops the pool's last share may have to wait.
+    const bool is_last = lease_->pool().use_count() == 1;
+    if (is_exiting() || (!is_last && (!lease_->is_open() || lease_->close_at_once()))) return;
     without_gil([this] { lease_.reset(); });
   }
 
