@@ -51,6 +51,12 @@ class BadRowError(Exception):
         self.hint = hint
 
 
+# Which cells mean something, by operation.
+WITH_BYTES = (Op.ALLOCATE, Op.TRIM, Op.PREALLOCATE)
+WITH_STREAM = (Op.ALLOCATE, Op.RECORD_STREAM, Op.FREE_ON, Op.PREALLOCATE)
+WITHOUT_ID = (Op.SYNCHRONIZE, Op.EMPTY_CACHE, Op.TRIM, Op.PREALLOCATE)
+
+
 @dataclass(frozen=True)
 class Columns:
     """One array per column, all of the same length and read-only."""
@@ -133,9 +139,9 @@ def normalize(
         if column is not None and len(column) != rows:
             raise BadRowError(min(len(column), rows), f"column {name} has {len(column)} rows and column op has {rows}")
     # Cells that mean nothing are zero: other programs leave what they like in them, and equal traces are equal.
-    nbytes[op != Op.ALLOCATE] = 0
-    streams[~np.isin(op, (Op.ALLOCATE, Op.RECORD_STREAM, Op.FREE_ON))] = 0
-    ids[np.isin(op, (Op.SYNCHRONIZE, Op.EMPTY_CACHE))] = 0
+    nbytes[~np.isin(op, WITH_BYTES)] = 0
+    streams[~np.isin(op, WITH_STREAM)] = 0
+    ids[np.isin(op, WITHOUT_ID)] = 0
     _refuse_first((op == Op.STEP) & (ids >= 2**32), lambda row: f"step {ids[row]} is not below 2^32")
     numbered = _number_allocations(op, ids)
     _check_lives(op, ids, numbered)

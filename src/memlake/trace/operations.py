@@ -26,3 +26,7 @@ class Op(IntEnum):
     """The program asked for all cached memory to go back to the driver."""
     FREE_ON = 7
     """`id` is given back on `stream`, which is not the stream that it was allocated on."""
+    TRIM = 8
+    """The program asked for cached memory to go back to the driver, as long as `bytes` stay held; nobody waits."""
+    PREALLOCATE = 9
+    """The program asked for `bytes` of memory in one piece, for later requests of `stream`."""

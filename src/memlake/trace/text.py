@@ -7,7 +7,7 @@ from array import array
 from typing import TYPE_CHECKING
 
 from memlake.trace.building import build
-from memlake.trace.columns import MOST_STREAMS
+from memlake.trace.columns import MOST_STREAMS, WITH_BYTES
 from memlake.trace.failure import shorten
 from memlake.trace.operations import Op
 from memlake.units import LARGEST_SIZE, format_bytes
@@ -31,6 +31,8 @@ FORMS = {
     b"s": (Op.STEP, 1, 1, "s NUMBER"),
     b"y": (Op.SYNCHRONIZE, 0, 0, "y"),
     b"e": (Op.EMPTY_CACHE, 0, 0, "e"),
+    b"t": (Op.TRIM, 1, 1, "t BYTES"),
+    b"p": (Op.PREALLOCATE, 1, 2, "p BYTES [STREAM]"),
 }
 
 
@@ -57,17 +59,19 @@ def read_text(source: Source) -> Trace:
             numbers = [_number(word) for word in words[1:]]
             if operation is Op.FREE and len(numbers) == 2:
                 operation = Op.FREE_ON
+            if operation in (Op.TRIM, Op.PREALLOCATE):
+                numbers.insert(0, 0)  # they are about no allocation
             names_stream = operation in (Op.RECORD_STREAM, Op.FREE_ON) or len(numbers) == 3
             if names_stream and numbers[-1] >= MOST_STREAMS:
                 raise _BadLineError(f"names stream {numbers[-1]}; streams are numbered below {MOST_STREAMS}")
-            if operation is Op.ALLOCATE and numbers[1] > LARGEST_SIZE:
+            if operation in WITH_BYTES and numbers[1] > LARGEST_SIZE:
                 raise _BadLineError(f"asks for {numbers[1]} bytes, which is more than any memory ({LARGEST_SIZE})")
         except _BadLineError as error:
             content = shorten(line[:LONGEST_LINE].strip().decode("utf-8", "backslashreplace"))
             raise source.error(f"{content} {error.args[0]}", f"line {number}", error.args[1]) from None
         op.append(operation)
         id.append(numbers[0] if numbers else 0)
-        nbytes.append(numbers[1] if operation is Op.ALLOCATE else 0)
+        nbytes.append(numbers[1] if operation in WITH_BYTES else 0)
         stream.append(numbers[-1] if names_stream else 0)
         lines.append(number)
     return build(source, lambda row: f"line {lines[row]}", op=op, id=id, bytes=nbytes, stream=stream)
@@ -90,6 +94,10 @@ def write_text(trace: Trace) -> Iterator[str]:
             yield f"d {id}\n"
         elif op == Op.STEP:
             yield f"s {id}\n"
+        elif op == Op.TRIM:
+            yield f"t {nbytes}\n"
+        elif op == Op.PREALLOCATE:
+            yield f"p {nbytes} {stream}\n"
         else:
             yield "y\n" if op == Op.SYNCHRONIZE else "e\n"
 

@@ -189,7 +189,7 @@ class Trace:
     @cached_property
     def num_streams(self) -> int:
         """How many different streams the rows name."""
-        named = np.isin(self.op, (Op.ALLOCATE, Op.RECORD_STREAM, Op.FREE_ON))
+        named = np.isin(self.op, column_rules.WITH_STREAM)
         return len(np.unique(self.stream[named]))
 
     @cached_property

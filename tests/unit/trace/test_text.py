@@ -3,7 +3,7 @@ import pytest
 from memlake import Trace, TraceError
 from memlake.trace import Op
 
-A, F, R, D, S, Y, E, O = Op  # noqa: E741
+A, F, R, D, S, Y, E, O, T, P = Op  # noqa: E741
 
 
 def test_every_letter_is_an_operation(load):
@@ -85,3 +85,13 @@ def test_text_is_written_as_it_is_read(load, tmp_path):
     assert lines[0] == "# memlake trace: 9 rows, peak live 1 KiB"
     assert lines[1:] == ["s 1", "a 0 1000 0", "r 0 1", "f 0 1", "d 0", "a 1 5 2", "f 1", "y", "e"]
     assert Trace.load(tmp_path / "out.txt") == trace
+
+
+def test_trims_and_preallocations_have_letters(tmp_path):
+    path = tmp_path / "trace.txt"
+    path.write_text("p 4096 2\np 512\nt 1024\n")
+    trace = Trace.load(path)
+    assert [tuple(row)[:4] for row in trace] == [(P, 0, 4096, 2), (P, 0, 512, 0), (T, 0, 1024, 0)]
+    assert trace.num_streams == 2
+    trace.save(path)
+    assert Trace.load(path) == trace
