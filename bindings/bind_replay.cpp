@@ -72,11 +72,14 @@ nb::object failure_of(const ReplayReport& report) {
   nb::dict picture;
   picture["row"] = failure->row;
   picture["requested"] = failure->requested.count;
+  picture["stream"] = failure->stream;
+  picture["reason"] = reason_name(failure->reason);
   picture["held"] = failure->held.count;
   picture["allocated"] = failure->allocated.count;
   picture["pending"] = failure->pending.count;
   picture["free"] = failure->free.count;
   picture["largest_free"] = failure->largest_free.count;
+  picture["largest_usable"] = failure->largest_usable.count;
   return picture;
 }
 
@@ -136,9 +139,9 @@ void bind_replay(nb::module_& m) {
       .def_prop_ro(
           "cpu_seconds", [](const ReplayReport& self) { return self.outcome.cpu_seconds; },
           "Of the replaying thread: the policy and its driver calls.")
-      .def_prop_ro("failure", &failure_of, nb::sig("def failure(self) -> dict[str, int] | None"),
-                   "The pool when a request first found no memory: row, requested, held, allocated, pending, free, "
-                   "largest_free.")
+      .def_prop_ro("failure", &failure_of, nb::sig("def failure(self) -> dict[str, object] | None"),
+                   "The pool when a request first found no memory, and why: row, requested, stream, reason, held, "
+                   "allocated, pending, free, largest_free, largest_usable.")
       .def_prop_ro("timeline", &timeline_of, nb::sig("def timeline(self) -> tuple[list[int], list[int], list[int]]"),
                    "Rows, bytes allocated, bytes held.")
       .def_prop_ro("calls", &calls_of, nb::sig("def calls(self) -> dict[str, int]"), "Driver calls by CUDA name.")
@@ -154,7 +157,7 @@ void bind_replay(nb::module_& m) {
   m.def(
       "replay",
       [](Library& emulator, const TorchOptions* torch, const Column<std::uint8_t>& op, const Column<std::uint32_t>& id,
-         const Column<std::uint64_t>& bytes, const Column<std::uint8_t>& stream, const nb::int_& capacity,
+         const Column<std::uint64_t>& bytes, const Column<std::uint16_t>& stream, const nb::int_& capacity,
          const nb::object& limit, const std::string& events, const nb::int_& lag, bool goes_on,
          const nb::int_& rows_per_sample) {
         if (op.size() != id.size() || op.size() != bytes.size() || op.size() != stream.size())
@@ -166,7 +169,8 @@ void bind_replay(nb::module_& m) {
         if (!limit.is_none()) settings.limit = to_bytes(nb::cast<nb::int_>(limit), "limit").count;
         settings.events = event_mode(events);
         settings.lag = to_count(lag, "lag");
-        settings.options = {goes_on, to_count(rows_per_sample, "rows_per_sample")};
+        settings.options = {goes_on, to_count(rows_per_sample, "rows_per_sample"),
+                            Budget{{settings.capacity}, {settings.limit}}};
         const TraceColumns trace{as_span(op), as_span(id), as_span(bytes), as_span(stream)};
         return without_gil([&] { return run(emulator, trace, settings); });
       },

@@ -14,21 +14,6 @@ double thread_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-OutOfMemoryPicture picture(const Pool& pool, std::uint64_t row, Bytes requested) {
-  const PoolStats& stats = pool.stats();
-  Bytes largest{0};
-  for (const BlockGroup* group : {&pool.blocks().small, &pool.blocks().large})
-    for (const auto& index : group->free)
-      if (index != nullptr && !index->is_empty()) largest = std::max(largest, index->last()->size);
-  return {.row = row,
-          .requested = requested,
-          .held = stats.held.now,
-          .allocated = stats.allocated.now,
-          .pending = stats.active.now - stats.allocated.now,
-          .free = stats.held.now - stats.active.now,
-          .largest_free = largest};
-}
-
 /// The rows of one trace and what is live of them.
 class Player {
  public:
@@ -45,10 +30,13 @@ class Player {
         live_[id] = pool_.allocate({trace_.bytes[row]}, trace_.stream[row]);
         return live_[id] != nullptr;
       case TraceColumns::free:
+        give_back(id, live_block(id));
+        return true;
+      case TraceColumns::free_on:
+        // The other stream was the last to use it, and does so until it has passed this point.
         if (Block* block = live_block(id)) {
-          events_.freeing(id);
-          pool_.free(block);
-          live_[id] = nullptr;
+          pool_.record_use(block, trace_.stream[row]);
+          give_back(id, block);
         }
         return true;
       case TraceColumns::record_stream:
@@ -69,6 +57,13 @@ class Player {
   }
 
  private:
+  void give_back(std::uint32_t id, Block* block) {
+    if (block == nullptr) return;
+    events_.freeing(id);
+    pool_.free(block);
+    live_[id] = nullptr;
+  }
+
   [[nodiscard]] Block* live_block(std::uint32_t id) const { return id < live_.size() ? live_[id] : nullptr; }
 
   const TraceColumns& trace_;
@@ -93,8 +88,13 @@ ReplayOutcome replay(const TraceColumns& trace, Pool& pool, TraceEvents& events,
       sample();
       next_sample += every;
     }
+    const std::uint64_t waits = events.host_waits;
     if (!player.play(row)) [[unlikely]] {
-      if (!outcome.first_failure) outcome.first_failure = picture(pool, row, {trace.bytes[row]});
+      if (!outcome.first_failure) {
+        outcome.first_failure =
+            take_picture(pool, options.budget, {trace.bytes[row]}, trace.stream[row], events.host_waits > waits);
+        outcome.first_failure->row = row;
+      }
       if (!options.goes_on) break;
     }
     ++outcome.rows;

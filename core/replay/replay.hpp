@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "pool/pool.hpp"
+#include "replay/out_of_memory.hpp"
 #include "replay/trace_events.hpp"
 
 namespace memlake {
@@ -21,23 +22,13 @@ struct TraceColumns {
     event_done = 3,
     step = 4,
     synchronise = 5,
-    empty_cache = 6
+    empty_cache = 6,
+    free_on = 7,  ///< on another stream than the one it was allocated on
   };
   std::span<const std::uint8_t> op;
   std::span<const std::uint32_t> id;
   std::span<const std::uint64_t> bytes;
-  std::span<const std::uint8_t> stream;
-};
-
-/// What the pool looked like when a request found no memory.
-struct OutOfMemoryPicture {
-  std::uint64_t row = 0;
-  Bytes requested;
-  Bytes held;
-  Bytes allocated;  ///< live blocks with slack
-  Bytes pending;    ///< freed, but awaited by another stream
-  Bytes free;       ///< cached, in any group and of any stream
-  Bytes largest_free;
+  std::span<const std::uint16_t> stream;
 };
 
 struct Sample {
@@ -56,6 +47,7 @@ struct ReplayOutcome {
 struct ReplayOptions {
   bool goes_on = false;               ///< past a failed allocation, instead of ending there
   std::uint64_t rows_per_sample = 0;  ///< 0: no timeline
+  Budget budget = {};                 ///< of the pool, to tell why a request failed
 };
 
 ReplayOutcome replay(const TraceColumns& trace, Pool& pool, TraceEvents& events, const ReplayOptions& options);

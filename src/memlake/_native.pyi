@@ -501,9 +501,9 @@ class ReplayReport:
         """Of the replaying thread: the policy and its driver calls."""
 
     @property
-    def failure(self) -> dict[str, int] | None:
+    def failure(self) -> dict[str, object] | None:
         """
-        The pool when a request first found no memory: row, requested, held, allocated, pending, free, largest_free.
+        The pool when a request first found no memory, and why: row, requested, stream, reason, held, allocated, pending, free, largest_free, largest_usable.
         """
 
     @property
@@ -539,7 +539,7 @@ class ReplayReport:
     @property
     def ooms(self) -> int: ...
 
-def replay(emulator: Driver, torch: TorchOptions | None, op: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], id: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], bytes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], capacity: int, limit: object | None, events: str, lag: int, goes_on: bool, rows_per_sample: int) -> ReplayReport:
+def replay(emulator: Driver, torch: TorchOptions | None, op: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], id: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], bytes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], capacity: int, limit: object | None, events: str, lag: int, goes_on: bool, rows_per_sample: int) -> ReplayReport:
     """
     Replays a trace on an emulated device of `capacity` bytes that exists for this call. torch=None: no pool, one
     driver allocation per request. limit: what may be held, None for no limit. Runs without the GIL.

@@ -34,7 +34,7 @@ std::uint64_t some_size(Numbers& numbers) {
 
 }  // namespace
 
-void SyntheticTrace::add(TraceColumns::Op what, std::uint32_t which, std::uint64_t size, std::uint8_t where) {
+void SyntheticTrace::add(TraceColumns::Op what, std::uint32_t which, std::uint64_t size, std::uint16_t where) {
   op.push_back(what);
   id.push_back(which);
   bytes.push_back(size);
@@ -49,7 +49,7 @@ SyntheticTrace::SyntheticTrace(std::size_t rows) {
     // The number of live allocations breathes between about 40 and 200.
     const std::uint64_t wanted = 40 + (op.size() / 400 % 5) * 40;
     if (live.size() < wanted || numbers.below(3) == 0) {
-      const auto where = static_cast<std::uint8_t>(numbers.below(8) < 6 ? 0 : 1 + numbers.below(2));
+      const auto where = static_cast<std::uint16_t>(numbers.below(8) < 6 ? 0 : 1 + numbers.below(2));
       add(TraceColumns::allocate, next, some_size(numbers), where);
       live.push_back(next++);
     } else {

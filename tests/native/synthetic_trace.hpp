@@ -14,14 +14,14 @@ struct SyntheticTrace {
   std::vector<std::uint8_t> op;
   std::vector<std::uint32_t> id;
   std::vector<std::uint64_t> bytes;
-  std::vector<std::uint8_t> stream;
+  std::vector<std::uint16_t> stream;
 
   explicit SyntheticTrace(std::size_t rows);
 
   [[nodiscard]] TraceColumns columns() const { return {op, id, bytes, stream}; }
 
  private:
-  void add(TraceColumns::Op what, std::uint32_t which, std::uint64_t size, std::uint8_t where);
+  void add(TraceColumns::Op what, std::uint32_t which, std::uint64_t size, std::uint16_t where);
 };
 
 }  // namespace memlake::test

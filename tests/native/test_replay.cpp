@@ -56,7 +56,7 @@ TEST(memory_used_elsewhere_is_not_reused_before_its_event) {
   const std::vector<std::uint8_t> op{0, 2, 1, 0, 3, 0};
   const std::vector<std::uint32_t> id{0, 0, 0, 1, 0, 2};
   const std::vector<std::uint64_t> bytes{MiB.count * 30, 0, 0, MiB.count * 30, 0, MiB.count * 30};
-  const std::vector<std::uint8_t> stream{0, 1, 0, 0, 0, 0};
+  const std::vector<std::uint16_t> stream{0, 1, 0, 0, 0, 0};
   const auto allocs_after = [&](EventMode mode, std::size_t rows) {
     ReplayDevice device(test::emulator(), kAmple);
     TraceEvents events(mode, 0);
@@ -75,7 +75,7 @@ TEST(a_request_that_must_wait_counts_one_host_wait) {
   const std::vector<std::uint8_t> op{0, 2, 1, 0};
   const std::vector<std::uint32_t> id{0, 0, 0, 1};
   const std::vector<std::uint64_t> bytes{MiB.count * 30, 0, 0, MiB.count * 30};
-  const std::vector<std::uint8_t> stream{0, 1, 0, 0};
+  const std::vector<std::uint16_t> stream{0, 1, 0, 0};
   ReplayDevice device(test::emulator(), MiB * 40);
   TraceEvents events(EventMode::recorded, 0);
   Pool pool(device.device(), std::make_unique<TorchPolicy>(TorchOptions{}), events, TorchOptions::kUnlimited);
@@ -85,11 +85,75 @@ TEST(a_request_that_must_wait_counts_one_host_wait) {
   EXPECT_EQ(pool.stats().retries, 1U);
 }
 
+TEST(memory_freed_on_another_stream_waits_for_that_stream) {
+  // Allocated on stream 0, freed on stream 300; then a second request.
+  const std::vector<std::uint8_t> op{0, 7, 0};
+  const std::vector<std::uint32_t> id{0, 0, 1};
+  const std::vector<std::uint64_t> bytes{MiB.count * 30, 0, MiB.count * 30};
+  const auto allocs_with = [&](EventMode mode, std::uint16_t freed_on) {
+    const std::vector<std::uint16_t> stream{0, freed_on, 0};
+    ReplayDevice device(test::emulator(), kAmple);
+    TraceEvents events(mode, 0);
+    Pool pool(device.device(), std::make_unique<TorchPolicy>(TorchOptions{}), events, TorchOptions::kUnlimited);
+    static_cast<void>(replay({op, id, bytes, stream}, pool, events, {}));
+    return device.calls().count(Call::cuMemAlloc);
+  };
+  EXPECT_EQ(allocs_with(EventMode::immediate, 300), 1U);
+  EXPECT_EQ(allocs_with(EventMode::recorded, 300), 2U);
+  EXPECT_EQ(allocs_with(EventMode::recorded, 0), 1U);  // its own stream: nothing to wait for
+}
+
+/// An allocation on stream 0, or with 0 bytes a free on `stream`.
+struct Deed {
+  std::uint32_t id;
+  Bytes size = {0};
+  std::uint16_t stream = 0;
+};
+
+/// Why the last of them fails.
+OutOfMemoryPicture failure_of(const std::vector<Deed>& deeds, Budget budget) {
+  std::vector<std::uint8_t> op;
+  std::vector<std::uint32_t> id;
+  std::vector<std::uint64_t> bytes;
+  std::vector<std::uint16_t> stream;
+  for (const Deed& deed : deeds) {
+    op.push_back(deed.size.count > 0 ? TraceColumns::allocate : TraceColumns::free_on);
+    id.push_back(deed.id);
+    bytes.push_back(deed.size.count);
+    stream.push_back(deed.stream);
+  }
+  ReplayDevice device(test::emulator(), budget.device_total);
+  TraceEvents events(EventMode::recorded, 0);
+  Pool pool(device.device(), std::make_unique<TorchPolicy>(TorchOptions{}), events, budget.limit);
+  const ReplayOutcome outcome = replay({op, id, bytes, stream}, pool, events, {.budget = budget});
+  EXPECT(outcome.first_failure && outcome.first_failure->row + 1 == deeds.size());
+  return outcome.first_failure.value_or(OutOfMemoryPicture{});
+}
+
+TEST(a_failure_says_why) {
+  const Budget device{MiB * 100, TorchOptions::kUnlimited};
+  const Budget limited{MiB * 100, MiB * 40};
+  using Reason = OutOfMemoryReason;
+  EXPECT(failure_of({{0, MiB * 60}, {1, MiB * 60}}, device).reason == Reason::physical_memory);
+  EXPECT(failure_of({{0, MiB * 30}, {1, MiB * 30}}, limited).reason == Reason::limit);
+  EXPECT(failure_of({{0, MiB * 30}, {1, MiB * 90}}, limited).reason == Reason::physical_memory);
+  // One segment of 90 MiB, free at both ends; a live block keeps the middle.
+  const OutOfMemoryPicture scattered =
+      failure_of({{0, MiB * 90}, {0}, {1, MiB * 40}, {2, MiB * 10}, {1}, {3, MiB * 60}}, device);
+  EXPECT(scattered.reason == Reason::contiguous_range);
+  EXPECT_EQ(scattered.free.count, (MiB * 80).count);
+  EXPECT_EQ(scattered.largest_usable.count, (MiB * 40).count);
+  // Its first 40 MiB are awaited by stream 1 when they are asked for; what the wait frees is not searched.
+  EXPECT(
+      failure_of({{0, MiB * 90}, {0}, {1, MiB * 40}, {2, MiB * 10}, {3, MiB * 40}, {1, {0}, 1}, {4, MiB * 40}}, device)
+          .reason == Reason::pending);
+}
+
 TEST(a_failure_says_what_the_pool_looked_like) {
   const std::vector<std::uint8_t> op{0, 0};
   const std::vector<std::uint32_t> id{0, 1};
   const std::vector<std::uint64_t> bytes{MiB.count * 30, MiB.count * 30};
-  const std::vector<std::uint8_t> stream{0, 0};
+  const std::vector<std::uint16_t> stream{0, 0};
   ReplayDevice device(test::emulator(), MiB * 40);
   TraceEvents events(EventMode::immediate, 0);
   Pool pool(device.device(), std::make_unique<TorchPolicy>(TorchOptions{}), events, TorchOptions::kUnlimited);
