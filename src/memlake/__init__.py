@@ -6,8 +6,10 @@
 
     memlake.devices()                                   # CUDA devices, or [] without a GPU
     a, b = memlake.emulate(devices=2, memory="8GiB")    # GPUs that exist in this process only
+    trace = memlake.Trace.load("snapshot.pickle")       # what a program asked of its allocator
+    memlake.compare(trace, capacity="80GiB").sentence   # would it fit, and under which policy?
 
-Start with docs/guides/stitch_by_hand.md.
+Start with docs/guides/will_it_fit.md, or with docs/guides/stitch_by_hand.md.
 """
 
 from importlib import import_module
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from memlake.libraries import emulator_library, native_library
     from memlake.policies import policy
     from memlake.pool import Pool
+    from memlake.replaying import compare, fit, replay
     from memlake.stream import Stream
     from memlake.trace import Trace
 
@@ -54,15 +57,18 @@ __all__ = [
     "Trace",
     "TraceError",
     "__version__",
+    "compare",
     "devices",
     "driver",
     "emulate",
     "emulator",
     "emulator_library",
     "errors",
+    "fit",
     "native_library",
     "policies",
     "policy",
+    "replay",
     "vmm",
 ]
 
@@ -79,11 +85,14 @@ _HOMES = {
     "Stream": "stream",
     "Trace": "trace",
     "__version__": "_native",
+    "compare": "replaying",
     "devices": "device",
     "emulate": "emulated_device",
     "emulator_library": "libraries",
+    "fit": "replaying",
     "native_library": "libraries",
     "policy": "policies",
+    "replay": "replaying",
 }
 
 

@@ -23,15 +23,18 @@ NAMES = [
     "Trace",
     "TraceError",
     "__version__",
+    "compare",
     "devices",
     "driver",
     "emulate",
     "emulator",
     "emulator_library",
     "errors",
+    "fit",
     "native_library",
     "policies",
     "policy",
+    "replay",
     "vmm",
 ]
 

@@ -1,0 +1,80 @@
+"""What a comparison means, in a few plain words: who fits, who does not and why, and what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memlake.policies import DirectOptions, TorchOptions
+from memlake.units import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memlake.replaying.comparing import Comparison
+    from memlake.replaying.result import ReplayResult
+
+__all__ = ["advice_for", "listed"]
+
+
+def advice_for(comparison: Comparison) -> str:
+    """One plain sentence about a comparison."""
+    device = f"On a device of {format_bytes(comparison.capacity)}"
+    if comparison.peak_live > comparison.capacity:
+        return (
+            f"{device} nothing can fit: {format_bytes(comparison.peak_live)} are live at once (row "
+            f"{comparison.peak_row}), so the job itself must need less, or the device be larger."
+        )
+    failing = [result for result in comparison if not result.fits]
+    if not failing:
+        return f"{device} {_fit(comparison.fitting)}; {_of_those_that_fit(comparison.fitting)}."
+    deaths = "; ".join([_death(failing[0]), *(_short_death(result) for result in failing[1:])])
+    if not comparison.fitting:
+        return (
+            f"{device} no policy fits, though only {format_bytes(comparison.peak_live)} are live at most: {deaths}; "
+            "memlake fit tells how much each of them needs."
+        )
+    return f"{device} {deaths}; {_fit(comparison.fitting)}; {_what_to_do(comparison.fitting)}."
+
+
+def listed(words: Sequence[str]) -> str:
+    """``"a"``, ``"a and b"``, ``"a, b and c"``."""
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+
+
+def _death(result: ReplayResult) -> str:
+    failure = result.failure
+    assert failure is not None
+    return f"{result.label} runs out of memory: {failure.sentence}"
+
+
+def _short_death(result: ReplayResult) -> str:
+    failure = result.failure
+    assert failure is not None
+    return f"{result.label} runs out at row {failure.row} ({failure.reason})"
+
+
+def _fit(fitting: Sequence[ReplayResult]) -> str:
+    return f"{listed([result.label for result in fitting])} {'fits' if len(fitting) == 1 else 'fit'}"
+
+
+def _least_driver_time(fitting: Sequence[ReplayResult]) -> ReplayResult:
+    return min(fitting, key=lambda result: result.modelled_driver_ms or 0.0)
+
+
+def _of_those_that_fit(fitting: Sequence[ReplayResult]) -> str:
+    best = _least_driver_time(fitting)
+    tightest = min(fitting, key=lambda result: result.peak_held)
+    return (
+        f"{best.label} spends the least time in the driver ({best.modelled_driver_ms or 0:.0f} ms), "
+        f"{tightest.label} holds the least ({format_bytes(tightest.peak_held)})"
+    )
+
+
+def _what_to_do(fitting: Sequence[ReplayResult]) -> str:
+    best = _least_driver_time(fitting)
+    if isinstance(best.options, TorchOptions):
+        return f"set PYTORCH_ALLOC_CONF={best.options.to_torch()}"
+    if isinstance(best.options, DirectOptions):
+        cost = f"{best.modelled_driver_ms or 0:.0f} ms of driver calls"
+        return f"in PyTorch that is PYTORCH_NO_CUDA_MEMORY_CACHING=1, and costs {cost}"
+    return f"use {best.label}"

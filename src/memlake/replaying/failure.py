@@ -1,0 +1,104 @@
+"""Why a replay ran out of memory, in numbers and in a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from memlake.units import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from memlake.trace import Trace
+
+__all__ = ["Failure"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """The first request of a replay that found no memory, and the pool at that moment. Sizes are bytes.
+
+    Attributes:
+        row: the request's row in the trace, from 0.
+        step: the number of the step that the row is in; None before the first step, and in a trace without steps.
+        tag: who asked, as the trace says; empty if it does not.
+        reason: ``"no physical memory"`` (too little is free), ``"no contiguous range"`` (enough is free, but not in one
+            piece that the request may use), ``"pending on a stream"`` (enough would be free, but another stream had not
+            passed yet) or ``"limit"`` (the device has it, the limit forbids it).
+        requested: what was asked for.
+        stream: on which stream.
+        held: physical memory that the pool held, after it had given back what it could.
+        allocated: the part of it in live blocks.
+        pending: the part that was freed and still awaited by a stream.
+        free: the part in no use.
+        largest_free: the largest piece of that.
+        largest_usable: the largest piece of that which the request's stream may use.
+        capacity: of the device.
+        limit: what the pool may hold; None if nothing but the device limits it.
+    """
+
+    row: int
+    step: int | None
+    tag: str
+    reason: str
+    requested: int
+    stream: int
+    held: int
+    allocated: int
+    pending: int
+    free: int
+    largest_free: int
+    largest_usable: int
+    capacity: int
+    limit: int | None
+
+    @classmethod
+    def from_picture(cls, picture: Mapping[str, Any], trace: Trace, capacity: int, limit: int | None) -> Failure:
+        """Adds what the trace knows to what the core saw."""
+        row = int(picture["row"])
+        return cls(
+            **picture,
+            step=next((step.number for step in trace.steps if step.start <= row < step.stop), None),
+            tag=trace[row].tag,
+            capacity=capacity,
+            limit=limit,
+        )
+
+    @property
+    def where(self) -> str:
+        """``"row 1234 (step 2)"``."""
+        return f"row {self.row}" + ("" if self.step is None else f" (step {self.step})")
+
+    @property
+    def sentence(self) -> str:
+        """What happened and why, for people."""
+        asked = f"at {self.where} {format_bytes(self.requested)} are asked for"
+        by = f" by {self.tag}" if self.tag else ""
+        return f"{asked}{by}, {self._why()}"
+
+    def _why(self) -> str:
+        left = self._left()
+        if self.reason == "no contiguous range":
+            most = f"no more than {format_bytes(self.largest_usable)}" if self.largest_usable else "nothing"
+            more = f", and the driver has {format_bytes(left)} more" if left else ""
+            return (
+                f"{format_bytes(self.free)} are held and free, but {most} of that is in one piece that stream "
+                f"{self.stream} may use{more}"
+            )
+        if self.reason == "pending on a stream":
+            return "which are free only when another stream has passed, too late for this policy"
+        if self.reason == "limit":
+            limit = format_bytes(self.limit or 0)
+            return f"but {format_bytes(self.allocated)} are in use already and the limit is {limit}"
+        in_use = format_bytes(self.allocated + self.pending)
+        return f"but {in_use} are in use already and {format_bytes(self.free + left)} are left"
+
+    def _left(self) -> int:
+        """What the driver could still give."""
+        budget = self.capacity if self.limit is None else min(self.limit, self.capacity)
+        return max(budget - self.held, 0)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as a dict of numbers and strings, with the sentence."""
+        return asdict(self) | {"sentence": self.sentence}

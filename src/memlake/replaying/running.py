@@ -1,0 +1,136 @@
+"""One trace, one policy, one device."""
+
+from __future__ import annotations
+
+import operator
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from memlake import _native
+from memlake.errors import ConfigError
+from memlake.libraries import emulator_library
+from memlake.policies import resolve_policy
+from memlake.replaying.capacity import capacity_of, limit_of
+from memlake.replaying.event_mode import EventMode
+from memlake.replaying.failure import Failure
+from memlake.replaying.result import ReplayResult, Timeline
+from memlake.trace import Trace
+
+if TYPE_CHECKING:
+    from memlake.policies import Options
+    from memlake.units import Size
+
+__all__ = ["replay", "require_trace", "run"]
+
+
+def replay(
+    trace: Trace,
+    policy: str | Options = "caching",
+    capacity: Size | None = None,
+    *,
+    events: str = "immediate",
+    limit: Size | None = None,
+    go_on: bool = False,
+    timeline: int = 0,
+) -> ReplayResult:
+    """Runs a trace again, without a GPU: on an emulated device, with a policy that really allocates there.
+
+    The same arguments give the same result every time, but for `ReplayResult.ns_per_event`. Threads may replay at the
+    same time.
+
+    Args:
+        trace: what to run.
+        policy: a name, PyTorch's configuration string, or options; see `memlake.policy`.
+        capacity: the memory of the device. None: what the trace tells, if it does.
+        events: when memory used on another stream is free. ``"immediate"``: when it is next asked for; ``"recorded"``:
+            when the trace says so; ``"lag:N"``: N rows after its free.
+        limit: what may be held at most, as a size or a share of the capacity.
+        go_on: whether to go on behind a request that found no memory. That allocation is then left out, so what follows
+            is no longer what the program did.
+        timeline: how many samples to take over the trace; 0 for none.
+
+    Raises:
+        ConfigError: if an argument cannot be used.
+    """
+    require_trace(trace)
+    samples = _whole_number("timeline", timeline)
+    options = resolve_policy(policy)
+    size = capacity_of(trace, capacity)
+    return run(trace, options, size, EventMode.parse(events), limit, go_on=bool(go_on), samples=samples)
+
+
+def run(
+    trace: Trace,
+    options: Options,
+    capacity: int,
+    events: EventMode,
+    limit: Size | None,
+    *,
+    go_on: bool = False,
+    samples: int = 0,
+) -> ReplayResult:
+    """The same with arguments that were checked. Runs without the GIL."""
+    effective = limit_of(limit, options.limit_on(capacity), capacity)
+    report = _native.replay(
+        _emulator(),
+        options.to_native(),
+        trace.op,
+        trace.id,
+        trace.bytes,
+        trace.stream,
+        capacity,
+        effective,
+        events.kind,
+        events.lag,
+        go_on,
+        max(-(-len(trace) // samples), 1) if samples else 0,
+    )
+    failure = report.failure
+    return ReplayResult(
+        options=options,
+        capacity=capacity,
+        limit=effective,
+        events=str(events),
+        rows=report.rows,
+        peak_live=trace.peak_live,
+        peak_requested=report.peak_requested,
+        peak_allocated=report.peak_allocated,
+        peak_held=report.peak_held,
+        num_ooms=report.ooms,
+        num_alloc_retries=report.retries,
+        host_waits=report.host_waits,
+        driver_calls=MappingProxyType(report.calls),
+        modelled_driver_ms=report.modelled_us / 1000,
+        ns_per_event=report.cpu_seconds / report.rows * 1e9 if report.rows else 0.0,
+        failure=None if failure is None else Failure.from_picture(failure, trace, capacity, effective),
+        timeline=Timeline(*(np.array(column, np.uint64) for column in report.timeline)) if samples else None,
+    )
+
+
+def require_trace(trace: object) -> None:
+    """Raises ConfigError if it is no trace."""
+    if not isinstance(trace, Trace):
+        hint = (
+            "; load it first: memlake.Trace.load(path)"
+            if isinstance(trace, str) or hasattr(trace, "__fspath__")
+            else ""
+        )
+        raise ConfigError(f"trace must be a memlake.Trace, got {type(trace).__name__}{hint}")
+
+
+def _whole_number(name: str, value: object) -> int:
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]  # TypeError is the answer we want
+    except TypeError:
+        number = -1
+    if isinstance(value, bool) or number < 0:
+        raise ConfigError(f"{name} must be a whole number of at least 0, got {value!r}")
+    return number
+
+
+@lru_cache(maxsize=1)
+def _emulator() -> _native.Driver:
+    return _native.Driver.load(emulator_library())

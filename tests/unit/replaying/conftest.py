@@ -1,0 +1,39 @@
+import pytest
+
+import memlake
+from memlake.trace import Op, load_example
+
+MIB = 2**20
+
+
+@pytest.fixture(scope="session")
+def moe():
+    return load_example("train_moe")
+
+
+@pytest.fixture(scope="session")
+def offload():
+    return load_example("train_opt-13b_lora_offload")
+
+
+@pytest.fixture
+def scattered():
+    """90 MiB in one segment, of which the middle stays in use; then a request for 60 MiB."""
+    before = [(Op.ALLOCATE, 0, 90), (Op.FREE, 0, 0), (Op.ALLOCATE, 1, 40), (Op.STEP, 7, 0), (Op.ALLOCATE, 2, 10)]
+    return make([*before, (Op.FREE, 1, 0), (Op.ALLOCATE, 3, 60), (Op.ALLOCATE, 4, 1)])
+
+
+@pytest.fixture(scope="session")
+def make_trace():
+    return make
+
+
+def make(rows, **more):
+    """A trace of (op, id, MiB[, stream])."""
+    return memlake.Trace(
+        [row[0] for row in rows],
+        [row[1] for row in rows],
+        [int(row[2] * MIB) for row in rows],
+        [row[3] if len(row) > 3 else 0 for row in rows],
+        **more,
+    )

@@ -1,0 +1,101 @@
+import json
+
+import pytest
+
+import memlake
+from memlake.policies import CachingOptions
+from memlake.trace import Op
+
+GIB = 2**30
+
+
+def test_all_policies_are_compared_by_default_in_their_order(moe):
+    comparison = memlake.compare(moe, "80GiB")
+    assert [result.policy for result in comparison] == ["caching", "expandable", "direct"]
+    assert len(comparison) == 3
+    assert comparison.fitting == comparison.results
+    assert comparison[1] is comparison["expandable"]
+    assert {result.peak_live for result in comparison} == {moe.peak_live}
+    with pytest.raises(KeyError):
+        comparison["lake"]
+
+
+def test_the_same_trace_gives_the_same_comparison_every_time(offload):
+    first = memlake.compare(offload, "60GiB", events="lag:500")
+    for _ in range(3):
+        assert memlake.compare(offload, "60GiB", events="lag:500") == first
+    for result in first:
+        assert memlake.replay(offload, result.options, "60GiB", events="lag:500") == result
+
+
+def test_policies_may_be_chosen_and_count_once(moe):
+    comparison = memlake.compare(
+        moe, "80GiB", ["direct", "max_split_size_mb:128", CachingOptions(max_split_size="128MiB"), "direct"]
+    )
+    assert [result.label for result in comparison] == ["direct", "caching (max_split_size_mb:128)"]
+    assert comparison["caching (max_split_size_mb:128)"].policy == "caching"
+    assert [result.label for result in memlake.compare(moe, "80GiB", "caching")] == ["caching"]
+
+
+def test_progress_is_told_after_each(moe):
+    told = []
+    memlake.compare(moe, "80GiB", progress=lambda done, total: told.append((done, total)))
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_the_sentence_says_who_fits_who_does_not_and_what_to_do(offload):
+    sentence = memlake.compare(offload, "64GiB").sentence
+    for words in (
+        "On a device of 64 GiB caching runs out of memory: at row",
+        "expandable and direct fit",
+        "set PYTORCH_ALLOC_CONF=expandable_segments:True.",
+    ):
+        assert words in sentence
+
+
+def test_the_sentence_when_all_fit(moe):
+    sentence = memlake.compare(moe, "80GiB").sentence
+    assert sentence.startswith("On a device of 80 GiB caching, expandable and direct fit; caching spends the least")
+    assert memlake.compare(moe, "80GiB", "direct").sentence.startswith("On a device of 80 GiB direct fits;")
+
+
+def test_the_sentence_when_none_fits(offload, make_trace):
+    comparison = memlake.compare(offload, "59GiB")
+    assert not comparison.fitting
+    assert "no policy fits, though only 58.98 GiB are live at most" in comparison.sentence
+    assert "memlake fit tells" in comparison.sentence
+    sentence = memlake.compare(offload, "50GiB").sentence
+    assert f"nothing can fit: 58.98 GiB are live at once (row {offload.peak_row})" in sentence
+    assert "nothing can fit" in memlake.compare(make_trace([(Op.ALLOCATE, 0, 2**20)]), "16GiB").sentence
+
+
+def test_the_sentence_when_only_no_pool_helps(moe):
+    sentence = memlake.compare(moe, "54GiB").sentence
+    assert "direct fits" in sentence
+    assert "PYTORCH_NO_CUDA_MEMORY_CACHING=1" in sentence
+
+
+def test_json_has_one_entry_per_policy(offload):
+    text = json.loads(json.dumps(memlake.compare(offload, "64GiB").to_json(), allow_nan=False))
+    assert text["capacity"] == 64 * GIB
+    assert text["events"] == "immediate"
+    assert text["rows"] == len(offload)
+    assert [entry["policy"] for entry in text["policies"]] == ["caching", "expandable", "direct"]
+    assert text["policies"][0]["failure"]["reason"] == "no contiguous range"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"policies": []}, "policies is empty"),
+        ({"policies": ["caching", "cache"]}, "no policy is named 'cache'"),
+        ({"policies": [None]}, "policy must be a string"),
+        ({"events": "later"}, "events must be"),
+        ({"limit": "x"}, "limit 'x'"),
+        ({"capacity": "80 parsecs"}, "unknown unit"),
+    ],
+)
+def test_what_cannot_be_used_is_an_error(moe, arguments, sentence):
+    with pytest.raises(memlake.ConfigError) as refused:
+        memlake.compare(moe, **({"capacity": "80GiB"} | arguments))
+    assert sentence in str(refused.value)
