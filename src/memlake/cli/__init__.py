@@ -1,16 +1,20 @@
 """The command line: ``memlake COMMAND``. One command per file.
 
-stdout is data, stderr is talk. Bad input ends with exit code 2 and one sentence.
+stdout is data, stderr is talk. Bad input ends with exit code 2 and one sentence, Ctrl-C with 130. When the reader of
+stdout goes away, the command ends quietly, as any program in a pipe does.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from memlake.cli import emulate
+from memlake.cli import compare, doctor, emulate, fit, replay
+from memlake.cli.output import visible
 from memlake.errors import MemlakeError
 
 if TYPE_CHECKING:
@@ -18,23 +22,38 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-_COMMANDS = (emulate,)
+_COMMANDS = (compare, replay, fit, emulate, doctor)
 
 _BAD_INPUT = 2
+_BY_SIGNAL = 128  # what shells add to the number of the signal that ended a program
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code."""
+    try:
+        code = _run(arguments)
+        # Here, where a reader that is gone can be told from a command that failed.
+        sys.stdout.flush()
+    except MemlakeError as error:
+        print(f"memlake: error: {visible(str(error))}", file=sys.stderr)
+        return _BAD_INPUT
+    except BrokenPipeError:
+        # Nothing more can be said to it; and Python must not try when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BY_SIGNAL + signal.SIGPIPE
+    except KeyboardInterrupt:
+        print("memlake: interrupted", file=sys.stderr)
+        return _BY_SIGNAL + signal.SIGINT
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     parser = _parser()
     parsed = parser.parse_args(arguments)
     if not hasattr(parsed, "run"):
         parser.print_help(sys.stderr)
         return _BAD_INPUT
-    try:
-        code: int = parsed.run(parsed)
-    except MemlakeError as error:
-        print(f"memlake: error: {error}", file=sys.stderr)
-        return _BAD_INPUT
+    code: int = parsed.run(parsed)
     return code
 
 

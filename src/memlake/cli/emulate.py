@@ -28,6 +28,8 @@ What works: cuda-bindings' driver API, cuda.core's memory, streams and events, c
 _EXAMPLE = """\
 example:
   memlake emulate --devices 2 --memory 8GiB --report -- python test_my_allocator.py
+
+exit code: the program's own, or 2 for bad input
 """
 
 

@@ -1,9 +1,12 @@
+import os
+import signal
 import subprocess
 import sys
 
 import pytest
 
 import memlake
+from helpers.processes import run_python
 from memlake.cli import main
 
 
@@ -18,7 +21,37 @@ def test_help_lists_the_commands(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["--help"])
     assert ended.value.code == 0
-    assert "emulate" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    for command in ("compare", "replay", "fit", "emulate", "doctor"):
+        assert f"\n    {command} " in out
+
+
+@pytest.mark.parametrize("command", ["compare", "replay", "fit", "emulate", "doctor"])
+def test_every_command_explains_itself(capsys, command):
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    assert "exit code" in capsys.readouterr().out
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly():
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "memlake", "compare", "train_moe", "--capacity", "60GiB", "--json"]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+
+
+def test_an_interrupted_command_says_so_and_no_more():
+    done = run_python("""
+        import signal, sys
+        from memlake.cli import main
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        sys.exit(main(["fit", "train_opt-13b_lora_offload"]))
+    """)
+    assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGINT, "", "memlake: interrupted\n")
 
 
 @pytest.mark.parametrize("arguments", [[], ["--no-such-option"], ["no-such-command"]])

@@ -1,0 +1,101 @@
+"""``memlake compare TRACE``: which policy makes a job fit, and what each one costs."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from memlake.cli.output import Progress, print_json, print_table, print_text
+from memlake.cli.replay_arguments import add_capacity, add_events, add_json, add_policies
+from memlake.cli.trace_argument import add_trace, load_trace
+from memlake.units import format_bytes
+
+if TYPE_CHECKING:
+    from memlake.replaying import Comparison, ReplayResult
+
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+__all__ = ["add_to", "print_comparison"]
+
+_DESCRIPTION = """\
+Replays a trace under several policies, on an emulated device, without a GPU. Says for each whether the job fits,
+what it would hold, where it would run out of memory and why, and what its driver calls would take on an A100.
+"""
+
+_EXAMPLE = """\
+examples:
+  memlake compare snapshot.pickle --capacity 80GiB
+  memlake compare train_opt-13b_lora_offload --capacity 64GiB
+  memlake compare snapshot.pickle --capacity 80GiB --policy caching --policy max_split_size_mb:128 --json
+
+exit code: 0 if any policy fits, 1 if none does, 2 for bad input
+"""
+
+
+def add_to(commands: _Commands) -> None:
+    """Adds the command to the command line."""
+    parser = commands.add_parser(
+        "compare",
+        help="would this job fit, and under which policy?",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_trace(parser)
+    add_capacity(parser)
+    add_policies(parser)
+    add_events(parser)
+    add_json(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from memlake.replaying import compare
+
+    trace = load_trace(arguments)
+    with Progress("replaying") as progress:
+        comparison = compare(
+            trace,
+            arguments.capacity,
+            arguments.policies,
+            events=arguments.events,
+            limit=arguments.limit,
+            progress=progress,
+        )
+    if arguments.json:
+        print_json({"trace": arguments.trace} | comparison.to_json())
+    else:
+        print_comparison(comparison)
+    return 0 if comparison.fitting else 1
+
+
+def print_comparison(comparison: Comparison) -> None:
+    """Prints a table with one line per policy, and what it means."""
+    print(
+        f"device {format_bytes(comparison.capacity)}, live peak {format_bytes(comparison.peak_live)}, "
+        f"{comparison.num_rows} rows\n"
+    )
+    headers = ("policy", "outcome", "held peak", "live/held", "retries", "waits", "calls", "driver ms", "ns/row")
+    print_table(headers, [_line(result) for result in comparison], left=2)
+    print()
+    for name, summary in {result.policy: result.options.summary for result in comparison}.items():
+        print(f"{name}: {summary}")
+    print()
+    print_text(comparison.sentence)
+
+
+def _line(result: ReplayResult) -> tuple[str, ...]:
+    failure = result.failure
+    used = result.utilization
+    modelled = result.modelled_driver_ms
+    return (
+        result.label,
+        "fits" if failure is None else f"out of memory at row {failure.row}",
+        format_bytes(result.peak_held),
+        "-" if used is None else f"{used:.3f}",
+        str(result.num_alloc_retries),
+        str(result.host_waits),
+        str(sum(count for call, count in result.driver_calls.items() if call.startswith("cuMem"))),
+        "-" if modelled is None else f"{modelled:.1f}",
+        f"{result.ns_per_event:.0f}",
+    )

@@ -1,0 +1,85 @@
+"""``memlake fit TRACE``: the smallest device that each policy needs."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from memlake.cli.output import Progress, print_json, print_table, print_text
+from memlake.cli.replay_arguments import add_events, add_json, add_policies
+from memlake.cli.trace_argument import add_trace, load_trace
+from memlake.units import format_bytes
+
+if TYPE_CHECKING:
+    from memlake.replaying import Fit, FitResult
+
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+__all__ = ["add_to", "print_fit"]
+
+_DESCRIPTION = """\
+Finds the smallest device on which a trace runs under each policy: by bisection from the live peak to 2.2 times it, to
+0.1 % of the live peak, without a GPU.
+"""
+
+_EXAMPLE = """\
+examples:
+  memlake fit snapshot.pickle
+  memlake fit train_opt-13b_lora_offload --policy caching --policy expandable --json
+
+exit code: 0, or 2 for bad input
+"""
+
+
+def add_to(commands: _Commands) -> None:
+    """Adds the command to the command line."""
+    parser = commands.add_parser(
+        "fit",
+        help="how small may the device be?",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_trace(parser)
+    add_policies(parser)
+    add_events(parser)
+    add_json(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from memlake.replaying import fit
+
+    trace = load_trace(arguments)
+    with Progress("searching") as progress:
+        found = fit(trace, arguments.policies, events=arguments.events, progress=progress)
+    if arguments.json:
+        print_json({"trace": arguments.trace} | found.to_json())
+    else:
+        print_fit(found)
+    return 0
+
+
+def print_fit(found: Fit) -> None:
+    """Prints a table with one line per policy, and what it means."""
+    print(f"live peak {format_bytes(found.peak_live)}, {found.num_rows} rows\n")
+    headers = ("policy", "smallest device", "over live peak", "bytes", "retries", "driver ms")
+    print_table(headers, [_line(result, found.largest_capacity) for result in found])
+    print()
+    print_text(found.sentence)
+
+
+def _line(found: FitResult, largest: int) -> tuple[str, ...]:
+    result = found.result
+    if found.min_capacity is None:
+        return (found.label, f"more than {format_bytes(largest)}", "-", "-", "-", "-")
+    over = found.over_live
+    modelled = result.modelled_driver_ms
+    return (
+        found.label,
+        format_bytes(found.min_capacity),
+        "-" if over is None else f"{over:.4f}",
+        str(found.min_capacity),
+        str(result.num_alloc_retries),
+        "-" if modelled is None else f"{modelled:.1f}",
+    )

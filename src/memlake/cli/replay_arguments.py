@@ -1,0 +1,48 @@
+"""The options that the replaying commands have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["add_capacity", "add_events", "add_json", "add_policies"]
+
+
+def add_capacity(parser: argparse.ArgumentParser) -> None:
+    """How much memory there is."""
+    parser.add_argument(
+        "--capacity",
+        metavar="SIZE",
+        help="the memory of the device, in bytes or as 80GiB (default: what the trace tells, if it does)",
+    )
+    parser.add_argument("--limit", metavar="SIZE", help="what may be held at most, as a size or 90%% of the capacity")
+
+
+def add_events(parser: argparse.ArgumentParser) -> None:
+    """When events are complete."""
+    parser.add_argument(
+        "--events",
+        metavar="WHEN",
+        default="immediate",
+        help="when memory used on another stream is free: immediate, recorded (as the trace says), or lag:N rows "
+        "after its free (default: %(default)s)",
+    )
+
+
+def add_policies(parser: argparse.ArgumentParser) -> None:
+    """Several policies, all by default."""
+    parser.add_argument(
+        "--policy",
+        metavar="NAME",
+        action="append",
+        dest="policies",
+        help="a policy (caching, expandable, direct) or what PYTORCH_ALLOC_CONF would say, such as "
+        "expandable_segments:True,max_split_size_mb:128; repeatable (default: all)",
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """For machines."""
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")

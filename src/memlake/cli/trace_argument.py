@@ -1,0 +1,64 @@
+"""``TRACE`` on the command line: a file, or the name of an example."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memlake.errors import ConfigError, TraceError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from memlake.trace import Trace
+
+__all__ = ["add_trace", "load_trace"]
+
+
+def add_trace(parser: argparse.ArgumentParser) -> None:
+    """Adds the argument, and the option that chooses a device of a snapshot."""
+    parser.add_argument(
+        "trace",
+        metavar="TRACE",
+        help="a PyTorch memory snapshot, an RMM log or a trace of memlake; or the name of an example",
+    )
+    parser.add_argument("--device", metavar="N", help="which device of a snapshot (default: the one with most events)")
+
+
+def load_trace(arguments: argparse.Namespace) -> Trace:
+    """The trace that was asked for.
+
+    Raises:
+        TraceError: if the file is no trace.
+        ConfigError: if there is neither a file nor an example of this name.
+    """
+    from memlake.trace import Trace, example_traces, load_example
+
+    name: str = arguments.trace
+    device = _device(arguments.device)
+    if not name:
+        raise ConfigError("the trace's name is empty; give a file, or the name of an example")
+    try:
+        is_there = Path(name).exists()
+    except (OSError, ValueError):  # a name that no file can have
+        is_there = False
+    examples = example_traces()
+    if not is_there and name in examples and device is None:
+        return load_example(name)
+    if not is_there and "\0" in name:
+        raise ConfigError("the trace's name has a NUL character, which no file name has")
+    if not is_there:
+        shown = name if len(name) <= 80 else name[:77] + "..."
+        raise ConfigError(f"there is no file {shown!r}, and no such example; examples: {', '.join(examples)}")
+    try:
+        return Trace.load(name, device=device)
+    except OSError as error:
+        raise TraceError(f"cannot read {name!r}: {error.strerror or error}") from None
+
+
+def _device(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 6):
+        raise ConfigError(f"--device must be a device's number, such as 0, got {text[:60]!r}")
+    return int(text)

@@ -1,0 +1,247 @@
+"""Whether memlake works on this machine, what it finds here, and what is missing. `memlake doctor` prints it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memlake.errors import MemlakeError
+from memlake.units import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["Finding", "Health", "examine"]
+
+_GOOD, _NOTE, _BAD = "ok", "note", "broken"
+
+# Names of distributions: looking a version up imports nothing, and importing a framework can take a minute.
+_FRAMEWORKS = {
+    "torch": ("torch",),
+    "cupy": ("cupy", "cupy-cuda11x", "cupy-cuda12x", "cupy-cuda13x"),
+    "numba": ("numba",),
+    "numba-cuda": ("numba-cuda",),
+    "rmm": ("rmm", "rmm-cu12", "rmm-cu13"),
+    "cuda.core": ("cuda-core",),
+    "cuda.bindings": ("cuda-bindings",),
+}
+_EXTRAS = {
+    "rich": ("rich", "tables in colour on a terminal", "rich"),
+    "pyarrow": ("pyarrow", "Trace.save to Parquet", "parquet"),
+}
+
+# Each emulated mapping with real bytes is one mapping of the kernel; Linux allows 65530 by default.
+_FEW_MAPPINGS = 65530
+# Each chunk that is shared between processes is one open file.
+_FEW_FILES = 1024
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        topic: ``"memlake"``, ``"driver"``, ``"frameworks"``, ``"extras"`` or ``"system"``.
+        name: what was looked at.
+        state: ``"ok"``; ``"note"`` for what is missing or may become a limit; ``"broken"`` if memlake cannot work.
+        value: what was found.
+        advice: what to do; empty if there is nothing to do.
+    """
+
+    topic: str
+    name: str
+    state: str
+    value: str
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class Health:
+    """All findings."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_good(self) -> bool:
+        """Whether memlake works here. A machine without a GPU is fine."""
+        return all(finding.state != _BAD for finding in self.findings)
+
+    @property
+    def sentence(self) -> str:
+        """The outcome, for people."""
+        broken = [finding for finding in self.findings if finding.state == _BAD]
+        if broken:
+            return f"memlake does not work here: {broken[0].name}: {broken[0].value}. {broken[0].advice}".strip()
+        has_gpu = any(finding.name == "device 0" for finding in self.findings)
+        where = "on the GPU and on emulated ones" if has_gpu else "on emulated GPUs; there is no real one"
+        return f"memlake works here, {where}."
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``memlake doctor --json`` prints, as a dict."""
+        return {
+            "works": self.is_good,
+            "findings": [asdict(finding) for finding in self.findings],
+            "sentence": self.sentence,
+        }
+
+
+def examine() -> Health:
+    """Looks at everything, and really tries the emulator. Imports no framework."""
+    return Health((*_memlake(), *_driver(), *_frameworks(), *_extras(), *_system()))
+
+
+def _memlake() -> Iterator[Finding]:
+    from memlake.libraries import emulator_library, native_library
+
+    yield Finding("memlake", "version", _GOOD, version("memlake"))
+    yield Finding("memlake", "python", _GOOD, f"{platform.python_implementation()} {platform.python_version()}")
+    yield Finding("memlake", "machine", _GOOD, f"{platform.system()} {platform.release()} on {platform.machine()}")
+    reinstall = "Install memlake again: pip install --force-reinstall memlake."
+    for name, library in (("native core", native_library), ("emulator", emulator_library)):
+        yield _tried("memlake", name, library, reinstall)
+    yield _tried("memlake", "emulator at work", _try_the_emulator, reinstall)
+
+
+def _tried(topic: str, name: str, attempt: Callable[[], str], advice: str) -> Finding:
+    try:
+        return Finding(topic, name, _GOOD, attempt())
+    except (MemlakeError, ImportError, OSError) as error:
+        return Finding(topic, name, _BAD, str(error), advice)
+
+
+def _try_the_emulator() -> str:
+    """Two chunks, one range, a stamp written through it and read back."""
+    import memlake
+    from memlake import vmm
+
+    with memlake.emulate(devices=2, memory="64MiB") as gpus:
+        chunks = [vmm.create(gpu, gpu.granularity) for gpu in gpus]
+        with vmm.stitch(chunks, access=gpus) as lake:
+            lake.fill(0x5A)
+            last = bytearray(1)
+            lake.copy_to(last, offset=lake.nbytes - 1)
+        for chunk in chunks:
+            chunk.close()
+    if last != b"\x5a":
+        raise MemlakeError("a byte written through a stitched range did not come back")
+    return "stitched a range over two emulated GPUs, wrote and read it"
+
+
+def _driver() -> Iterator[Finding]:
+    import memlake
+    from memlake import _native
+
+    name = os.environ.get("MEMLAKE_DRIVER", "") or "libcuda.so.1"
+    try:
+        driver = _native.Driver.load(name)
+    except MemlakeError as error:
+        advice = "" if name == "libcuda.so.1" else "MEMLAKE_DRIVER names it; unset it, or name a driver."
+        hint = advice or "For a real GPU install NVIDIA's driver; everything else works without it."
+        yield Finding("driver", name, _NOTE, "not found" if name == "libcuda.so.1" else str(error), hint)
+        return
+    try:
+        found = memlake.devices()
+        number = driver.version()
+        kind = ", memlake's emulator" if driver.is_emulated else ""
+        yield Finding("driver", name, _GOOD, f"CUDA {number // 1000}.{number % 1000 // 10}{kind}")
+    except MemlakeError as error:
+        yield Finding("driver", name, _NOTE, str(error), "Look at nvidia-smi: the driver is there but does not start.")
+        return
+    if not found:
+        yield Finding(
+            "driver", "devices", _NOTE, "none", "Is a GPU visible here? See nvidia-smi, CUDA_VISIBLE_DEVICES."
+        )
+    for device in found:
+        memory = f"{format_bytes(device.total_memory)}, granule {format_bytes(device.granularity)}"
+        yield Finding("driver", f"device {device.ordinal}", _GOOD, f"{device.name}, {memory}")
+
+
+def _installed(distributions: tuple[str, ...]) -> str | None:
+    for distribution in distributions:
+        try:
+            return f"{version(distribution)} ({distribution})" if len(distributions) > 1 else version(distribution)
+        except PackageNotFoundError:
+            continue
+    return None
+
+
+def _frameworks() -> Iterator[Finding]:
+    for name, distributions in _FRAMEWORKS.items():
+        found = _installed(distributions)
+        yield Finding("frameworks", name, _GOOD if found else _NOTE, found or "not installed")
+
+
+def _extras() -> Iterator[Finding]:
+    for name, (distribution, purpose, extra) in _EXTRAS.items():
+        found = _installed((distribution,))
+        if found:
+            yield Finding("extras", name, _GOOD, found)
+        else:
+            advice = f'For {purpose}: pip install "memlake[{extra}]".'
+            yield Finding("extras", name, _NOTE, "not installed", advice)
+
+
+def _system() -> Iterator[Finding]:
+    yield from _kernel_mappings()
+    files, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    advice = f"Raise it for many shared chunks: ulimit -n {most_files}." if _is_less(files, _FEW_FILES + 1) else ""
+    yield Finding("system", "open files", _NOTE if advice else _GOOD, _limit(files), advice)
+    locked, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    yield Finding("system", "locked memory", _GOOD, "unlimited" if _is_unlimited(locked) else format_bytes(locked))
+    addresses, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if not _is_unlimited(addresses):
+        advice = "The emulator reserves addresses by the TiB: ulimit -v unlimited."
+        yield Finding("system", "address space", _NOTE, format_bytes(addresses), advice)
+    yield from _memory()
+
+
+def _kernel_mappings() -> Iterator[Finding]:
+    try:
+        mappings = int(Path("/proc/sys/vm/max_map_count").read_text())
+    except (OSError, ValueError):
+        return
+    advice = ""
+    if mappings < _FEW_MAPPINGS:
+        advice = f"Raise it: sysctl vm.max_map_count={_FEW_MAPPINGS}."
+    yield Finding("system", "vm.max_map_count", _NOTE if advice else _GOOD, str(mappings), advice)
+
+
+def _memory() -> Iterator[Finding]:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        kib = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines) if rest.split()}
+        available, total = kib["MemAvailable"] * 1024, kib["MemTotal"] * 1024
+        yield Finding("system", "memory", _GOOD, f"{format_bytes(available)} of {format_bytes(total)} available")
+    except (OSError, ValueError, KeyError):
+        pass
+    try:
+        shared = os.statvfs("/dev/shm")
+        free = f"{format_bytes(shared.f_bavail * shared.f_frsize)} free"
+        yield Finding("system", "/dev/shm", _GOOD, free)
+    except OSError:
+        yield Finding(
+            "system", "/dev/shm", _NOTE, "missing", "Some programs share memory through it; memlake does not."
+        )
+    try:
+        overcommit = Path("/proc/sys/vm/overcommit_memory").read_text().strip()
+    except OSError:
+        return
+    advice = "Emulated memory counts as used before it is touched: sysctl vm.overcommit_memory=0." * (overcommit == "2")
+    yield Finding("system", "vm.overcommit_memory", _NOTE if advice else _GOOD, overcommit, advice)
+
+
+def _is_unlimited(limit: int) -> bool:
+    return limit == resource.RLIM_INFINITY
+
+
+def _is_less(limit: int, than: int) -> bool:
+    return not _is_unlimited(limit) and limit < than
+
+
+def _limit(limit: int) -> str:
+    return "unlimited" if _is_unlimited(limit) else str(limit)

@@ -1,0 +1,22 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.fixture
+def memlake_command(tmp_path):
+    """Runs ``memlake`` as a program of its own."""
+
+    def run(*arguments, **environment):
+        return subprocess.run(
+            [sys.executable, "-W", "error", "-m", "memlake", *arguments],
+            env=os.environ | environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run

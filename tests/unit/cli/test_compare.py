@@ -1,0 +1,179 @@
+import json
+import pickle
+
+import pytest
+
+from memlake.cli import main
+
+KEYS = {
+    "policy",
+    "outcome",
+    "peak_live",
+    "peak_requested",
+    "peak_allocated",
+    "peak_held",
+    "utilization",
+    "failed_event",
+    "num_ooms",
+    "num_alloc_retries",
+    "host_waits",
+    "driver_calls",
+    "modelled_driver_ms",
+    "ns_per_event",
+    "approximate",
+}
+OFFLOAD = "train_opt-13b_lora_offload"
+
+
+def compare(capsys, *arguments):
+    code = main(["compare", *arguments])
+    done = capsys.readouterr()
+    assert done.err == ""
+    return code, done.out
+
+
+def test_the_table_ends_with_a_plain_sentence(capsys):
+    code, out = compare(capsys, OFFLOAD, "--capacity", "64GiB")
+    assert code == 0
+    assert out.startswith("device 64 GiB, live peak 58.98 GiB, 124336 rows\n")
+    assert [line.split()[:2] for line in out.splitlines()[4:7]] == [
+        ["caching", "out"],
+        ["expandable", "fits"],
+        ["direct", "fits"],
+    ]
+    assert " ".join(out.split()).endswith("set PYTORCH_ALLOC_CONF=expandable_segments:True.")
+    assert max(map(len, out.splitlines())) <= 110
+
+
+def test_json_has_what_checks_rely_on(capsys):
+    code, out = compare(capsys, OFFLOAD, "--capacity", "64GiB", "--json")
+    text = json.loads(out)
+    assert code == 0
+    assert text["trace"] == OFFLOAD
+    assert [entry["policy"] for entry in text["policies"]] == ["caching", "expandable", "direct"]
+    for entry in text["policies"]:
+        assert set(entry) >= KEYS
+    failed, fits, _ = text["policies"]
+    assert (failed["outcome"], failed["utilization"]) == ("oom", None)
+    assert isinstance(failed["failed_event"], int)
+    assert (fits["outcome"], fits["failed_event"]) == ("ok", None)
+    assert fits["utilization"] == fits["peak_live"] / fits["peak_held"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--capacity", "64GiB"], 0),
+        (["--capacity", "59GiB"], 1),
+        (["--capacity", "50GiB"], 1),
+        (["--capacity", "64GiB", "--policy", "caching"], 1),
+        (["--capacity", str(64 * 2**30), "--policy", "expandable"], 0),
+        (["--capacity", "64GiB", "--limit", "50%"], 1),
+    ],
+)
+def test_the_exit_code_says_whether_any_fits(capsys, arguments, code):
+    assert compare(capsys, OFFLOAD, *arguments, "--json")[0] == code
+
+
+def test_policies_events_and_limits_are_options(capsys):
+    _, out = compare(
+        capsys,
+        OFFLOAD,
+        *("--capacity", "80GiB", "--limit", "70GiB", "--events", "lag:100", "--json"),
+        *("--policy", "expandable_segments:True,max_split_size_mb:128", "--policy", "caching"),
+    )
+    text = json.loads(out)
+    assert [(entry["policy"], entry["options"]) for entry in text["policies"]] == [
+        ("expandable", "max_split_size_mb:128"),
+        ("caching", ""),
+    ]
+    assert text["events"] == "lag:100"
+    assert all(entry["limit"] == 70 * 2**30 for entry in text["policies"])
+    assert any(entry["host_waits"] for entry in text["policies"])
+
+
+def snapshot_of(tmp_path, devices=1):
+    """A snapshot as PyTorch writes it, with a few allocations on each device."""
+
+    def event(action, address, size):
+        return {"action": action, "addr": address, "size": size, "stream": 0, "time_us": 0, "frames": []}
+
+    traces = []
+    for device in range(devices):
+        events = [event("segment_alloc", 2**30, 20 * 2**20)]
+        events += [event("alloc", 2**30, (device + 1) * 2**20), event("free_requested", 2**30, (device + 1) * 2**20)]
+        events += [event("free_completed", 2**30, (device + 1) * 2**20)]
+        traces.append(events)
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickle.dumps({"segments": [], "device_traces": traces}))
+    return str(path)
+
+
+def test_a_snapshot_of_several_devices_is_asked_for_one(capsys, tmp_path):
+    path = snapshot_of(tmp_path, devices=3)
+    for device, size in (("0", 1), ("2", 3)):
+        _, out = compare(capsys, path, "--device", device, "--capacity", "1GiB", "--json")
+        assert json.loads(out)["peak_live"] == size * 2**20
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([OFFLOAD], "how much memory has the device?"),
+        ([OFFLOAD, "--capacity", "50%"], "capacity '50%' is a share"),
+        ([OFFLOAD, "--capacity", "lots"], "capacity 'lots' is not a size"),
+        ([OFFLOAD, "--capacity", "-1"], "capacity must not be negative"),
+        ([OFFLOAD, "--capacity", "0"], "capacity must be between 2 MiB and 16 TiB"),
+        ([OFFLOAD, "--capacity", "9" * 400], "is not a size"),
+        ([OFFLOAD, "--capacity", "64GiB", "--policy", "cacheing"], "did you mean caching?"),
+        ([OFFLOAD, "--capacity", "64GiB", "--policy", ""], "no policy is named ''"),
+        ([OFFLOAD, "--capacity", "64GiB", "--policy", "max_split_size_mb:1"], "max_split_size must be at least"),
+        ([OFFLOAD, "--capacity", "64GiB", "--events", "never"], "events must be"),
+        ([OFFLOAD, "--capacity", "64GiB", "--limit", "200%"], "more than the whole"),
+        ([OFFLOAD, "--capacity", "64GiB", "--device", "1"], "there is no file"),
+        ([OFFLOAD, "--capacity", "64GiB", "--device", "x"], "--device must be a device's number"),
+        (["no-such-file.pickle", "--capacity", "64GiB"], "there is no file 'no-such-file.pickle', and no such example"),
+        (["", "--capacity", "64GiB"], "the trace's name is empty"),
+        (["/", "--capacity", "64GiB"], "is a directory"),
+        (["x" * 5000, "--capacity", "64GiB"], "there is no file"),
+        (["\x1b[31mred", "--capacity", "64GiB"], "there is no file"),
+        ([], "the following arguments are required: TRACE"),
+        ([OFFLOAD, "--no-such-option"], "unrecognized arguments"),
+    ],
+)
+def test_bad_input_is_one_sentence_on_stderr_and_2(memlake_command, arguments, sentence):
+    done = memlake_command("compare", *arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "\x1b" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x80\x04c__builtin__\neval\n(S'1/0'\ntR.",
+        b"PK\x03\x04 broken",
+        b"a 0 512 0\nnonsense\n",
+        b"\x1f\x8b broken",
+        b"\x00" * 1000,
+    ],
+)
+def test_a_file_that_is_no_trace_is_one_sentence(memlake_command, tmp_path, content):
+    (tmp_path / "trace").write_bytes(content)
+    done = memlake_command("compare", "trace", "--capacity", "64GiB")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("memlake: error: trace: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_names_from_a_trace_cannot_write_to_the_terminal(capsys, tmp_path):
+    import memlake
+
+    path = tmp_path / "evil.npz"
+    memlake.Trace([0], [0], [2**40], tag=[0], tags=["\x1b]0;evil\x07"]).save(path)
+    code, out = compare(capsys, str(path), "--capacity", "2TiB", "--limit", "1GiB", "--policy", "caching")
+    assert code == 1
+    assert "asked for by ?]0;evil?" in " ".join(out.split())
