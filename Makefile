@@ -29,8 +29,8 @@ LINTS := $(addprefix lint-,ruff mypy clang-format layers file-length words docs 
 help: ## list what make can do here
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(PACKAGE_INSTALLED) ## build, and show two emulated GPUs giving one 10 GiB range
-	@$(BIN)/python examples/stitch_by_hand.py
+demo: $(PACKAGE_INSTALLED) ## build, and ask which allocator makes a fine-tuning job fit on 64 GiB, without a GPU
+	@$(BIN)/python examples/will_it_fit.py
 
 test: test-native test-python ## build, and run the whole test-suite (C++ and Python)
 

@@ -21,6 +21,12 @@ def test_every_example_runs_and_says_something(example):
     assert done.stdout
 
 
+def test_the_demo_says_in_one_sentence_who_dies():
+    text = run(next(path for path in EXAMPLES if path.stem == "will_it_fit")).stdout
+    assert "In short: PyTorch's native allocator dies on 64 GiB" in text
+    assert max(map(len, text.splitlines())) <= 120
+
+
 def test_stitching_by_hand_proves_what_it_says_in_little_memory():
     text = run(next(path for path in EXAMPLES if path.stem == "stitch_by_hand")).stdout
     assert "free in all        10 GiB" in text

@@ -19,6 +19,12 @@ def test_stitching_by_hand_runs_from_top_to_bottom():
     assert "nothing is left" in assert_ends_well(code_of("stitch_by_hand.md"))
 
 
+def test_whether_it_will_fit_runs_from_top_to_bottom():
+    said = assert_ends_well(code_of("will_it_fit.md"))
+    assert "set PYTORCH_ALLOC_CONF=expandable_segments:True" in said
+    assert "expandable needs a device of 59.12 GiB" in said
+
+
 def test_the_tests_of_the_testing_guide_pass(pytester):
     pytester.makepyfile(code_of("testing_without_a_gpu.md"))
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=4)
