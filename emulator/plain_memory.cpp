@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <iterator>
@@ -95,27 +96,32 @@ void PlainMemory::hide(std::uint64_t address, std::uint64_t size, const Storage&
 }
 
 std::uint64_t PlainMemory::take_small(Device& device, std::uint64_t size) {
-  for (auto& [base, slab] : slabs_) {
-    if (slab.device != &device) continue;
-    if (const auto address = slab.space.take(size, kSmallStep)) {
-      slab.used += size;
-      return *address;
-    }
+  const std::uint64_t slot = std::bit_ceil(size);
+  auto& with_room = with_room_[{device.ordinal, slot}];
+  if (with_room.empty()) {
+    const std::uint64_t base = take_addresses(kLargeStep, kLargeStep);
+    slabs_.emplace(base, Slab{&device, slot, AddressSpace(base, kLargeStep), show(device, base, kLargeStep), 0});
+    with_room.insert(base);
   }
-  const std::uint64_t base = take_addresses(kLargeStep, kLargeStep);
-  Slab slab{&device, AddressSpace(base, kLargeStep), show(device, base, kLargeStep), size};
-  const std::uint64_t address = *slab.space.take(size, kSmallStep);
-  slabs_.emplace(base, std::move(slab));
-  return address;
+  const std::uint64_t base = *with_room.begin();
+  Slab& slab = slabs_.at(base);
+  slab.used += slot;
+  if (slab.used == kLargeStep) with_room.erase(base);
+  return *slab.space.take(slot, kSmallStep);
 }
 
-void PlainMemory::give_back_small(std::uint64_t address, std::uint64_t size) {
-  const auto slab = std::prev(slabs_.upper_bound(address));
-  slab->second.space.give_back(address, size);
-  slab->second.used -= size;
-  if (slab->second.used > 0) return;
-  hide(slab->first, kLargeStep, slab->second.storage);
-  slabs_.erase(slab);
+void PlainMemory::give_back_small(std::uint64_t address) {
+  const auto found = std::prev(slabs_.upper_bound(address));
+  auto& [base, slab] = *found;
+  auto& with_room = with_room_[{slab.device->ordinal, slab.slot}];
+  slab.space.give_back(address, slab.slot);
+  slab.used -= slab.slot;
+  with_room.insert(base);
+  if (slab.used > 0) return;
+  with_room.erase(base);
+  if (with_room.empty()) with_room_.erase({slab.device->ordinal, slab.slot});
+  hide(base, kLargeStep, slab.storage);
+  slabs_.erase(found);
 }
 
 void PlainMemory::free(std::uint64_t address) {
@@ -124,7 +130,7 @@ void PlainMemory::free(std::uint64_t address) {
   Allocation& gone = found->second;
   gone.device->used -= gone.charged;
   if (gone.size < kLargeFrom) {
-    give_back_small(address, gone.charged);
+    give_back_small(address);
   } else {
     hide(address, gone.charged, gone.storage);
   }

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "address_space.hpp"
 #include "arena.hpp"
@@ -57,24 +59,28 @@ class PlainMemory {
   [[nodiscard]] const std::map<std::uint64_t, HostAllocation>& all_host() const { return host_; }
 
  private:
-  /// 2 MiB of one device that serves allocations below 1 MiB.
+  /// 2 MiB of one device that serves allocations below 1 MiB, in slots of one size: a power of two.
   struct Slab {
     Device* device;
+    std::uint64_t slot;
     AddressSpace space;
     Storage storage;
-    std::uint64_t used;
+    std::uint64_t used;  ///< bytes of slots that are taken
   };
+  /// The slabs of a device and a slot size that have a free slot, by address.
+  using WithRoom = std::map<std::pair<int, std::uint64_t>, std::set<std::uint64_t>>;
 
   std::uint64_t take_addresses(std::uint64_t size, std::uint64_t alignment);
   Storage show(Device& device, std::uint64_t address, std::uint64_t size);
   void hide(std::uint64_t address, std::uint64_t size, const Storage& storage);
   std::uint64_t take_small(Device& device, std::uint64_t size);
-  void give_back_small(std::uint64_t address, std::uint64_t size);
+  void give_back_small(std::uint64_t address);
 
   Arena& arena_;
   std::map<std::uint64_t, Allocation> allocations_;
   std::map<std::uint64_t, HostAllocation> host_;
   std::map<std::uint64_t, Slab> slabs_;
+  WithRoom with_room_;
   std::uint64_t next_id_ = 1;
 };
 
