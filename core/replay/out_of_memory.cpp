@@ -8,11 +8,11 @@ namespace {
 
 Bytes difference(Bytes a, Bytes b) { return a > b ? a - b : Bytes{0}; }
 
-OutOfMemoryReason reason_for(const OutOfMemoryPicture& picture, const Budget& budget, bool has_waited) {
+OutOfMemoryReason reason_for(const OutOfMemoryPicture& picture, const Pool& pool, bool has_waited) {
   // Whoever waited and gave up all the same did not look at what the wait set free (torch issue 189504).
   if (has_waited && picture.largest_usable >= picture.requested) return OutOfMemoryReason::pending;
-  const Bytes room = difference(budget.device_total, picture.held);
-  const Bytes allowed = difference(std::min(budget.device_total, budget.limit), picture.held);
+  const Bytes room = difference(pool.device_total(), picture.held);
+  const Bytes allowed = difference(std::min(pool.device_total(), pool.limit()), picture.held);
   const Bytes within_reach = picture.free + allowed;
   if (within_reach >= picture.requested && picture.free.count > 0) return OutOfMemoryReason::contiguous_range;
   if (picture.pending.count > 0 && within_reach + picture.pending >= picture.requested)
@@ -37,8 +37,7 @@ const char* reason_name(OutOfMemoryReason reason) noexcept {
   return "";
 }
 
-OutOfMemoryPicture take_picture(const Pool& pool, const Budget& budget, Bytes requested, StreamId stream,
-                                bool has_waited) {
+OutOfMemoryPicture take_picture(const Pool& pool, Bytes requested, StreamId stream, bool has_waited) {
   const PoolStats& stats = pool.stats();
   OutOfMemoryPicture picture{.requested = requested,
                              .stream = stream,
@@ -54,7 +53,7 @@ OutOfMemoryPicture take_picture(const Pool& pool, const Budget& budget, Bytes re
       picture.largest_free = std::max(picture.largest_free, largest);
       if (owner == stream) picture.largest_usable = std::max(picture.largest_usable, largest);
     }
-  picture.reason = reason_for(picture, budget, has_waited);
+  picture.reason = reason_for(picture, pool, has_waited);
   return picture;
 }
 

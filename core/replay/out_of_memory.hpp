@@ -18,12 +18,6 @@ enum class OutOfMemoryReason {
 /// The reason's name as Python shows it.
 const char* reason_name(OutOfMemoryReason reason) noexcept;
 
-/// What a request has to do with.
-struct Budget {
-  Bytes device_total;
-  Bytes limit;  ///< what may be held; the largest number if there is no limit
-};
-
 struct OutOfMemoryPicture {
   std::uint64_t row = 0;
   Bytes requested;
@@ -39,7 +33,6 @@ struct OutOfMemoryPicture {
 
 /// Looks at a pool whose `allocate` has just returned null. `has_waited`: the host waited for something that was not
 /// complete, during that call.
-OutOfMemoryPicture take_picture(const Pool& pool, const Budget& budget, Bytes requested, StreamId stream,
-                                bool has_waited);
+OutOfMemoryPicture take_picture(const Pool& pool, Bytes requested, StreamId stream, bool has_waited);
 
 }  // namespace memlake

@@ -30,14 +30,10 @@ class Player {
         live_[id] = pool_.allocate({trace_.bytes[row]}, trace_.stream[row]);
         return live_[id] != nullptr;
       case TraceColumns::free:
-        give_back(id, live_block(id));
+        if (Block* block = forget(id)) pool_.free(block);
         return true;
       case TraceColumns::free_on:
-        // The other stream was the last to use it, and does so until it has passed this point.
-        if (Block* block = live_block(id)) {
-          pool_.record_use(block, trace_.stream[row]);
-          give_back(id, block);
-        }
+        if (Block* block = forget(id)) pool_.free(block, trace_.stream[row]);
         return true;
       case TraceColumns::record_stream:
         if (Block* block = live_block(id)) pool_.record_use(block, trace_.stream[row]);
@@ -57,11 +53,13 @@ class Player {
   }
 
  private:
-  void give_back(std::uint32_t id, Block* block) {
-    if (block == nullptr) return;
+  /// The live block of an allocation that is about to be freed; null if there is none.
+  Block* forget(std::uint32_t id) {
+    Block* block = live_block(id);
+    if (block == nullptr) return nullptr;
     events_.freeing(id);
-    pool_.free(block);
     live_[id] = nullptr;
+    return block;
   }
 
   [[nodiscard]] Block* live_block(std::uint32_t id) const { return id < live_.size() ? live_[id] : nullptr; }
@@ -91,8 +89,7 @@ ReplayOutcome replay(const TraceColumns& trace, Pool& pool, TraceEvents& events,
     const std::uint64_t waits = events.host_waits;
     if (!player.play(row)) [[unlikely]] {
       if (!outcome.first_failure) {
-        outcome.first_failure =
-            take_picture(pool, options.budget, {trace.bytes[row]}, trace.stream[row], events.host_waits > waits);
+        outcome.first_failure = take_picture(pool, {trace.bytes[row]}, trace.stream[row], events.host_waits > waits);
         outcome.first_failure->row = row;
       }
       if (!options.goes_on) break;

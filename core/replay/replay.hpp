@@ -47,7 +47,6 @@ struct ReplayOutcome {
 struct ReplayOptions {
   bool goes_on = false;               ///< past a failed allocation, instead of ending there
   std::uint64_t rows_per_sample = 0;  ///< 0: no timeline
-  Budget budget = {};                 ///< of the pool, to tell why a request failed
 };
 
 ReplayOutcome replay(const TraceColumns& trace, Pool& pool, TraceEvents& events, const ReplayOptions& options);

@@ -110,8 +110,8 @@ struct Deed {
   std::uint16_t stream = 0;
 };
 
-/// Why the last of them fails.
-OutOfMemoryPicture failure_of(const std::vector<Deed>& deeds, Budget budget) {
+/// Why the last of them fails on a device of 100 MiB.
+OutOfMemoryPicture failure_of(const std::vector<Deed>& deeds, Bytes limit = TorchOptions::kUnlimited) {
   std::vector<std::uint8_t> op;
   std::vector<std::uint32_t> id;
   std::vector<std::uint64_t> bytes;
@@ -122,31 +122,28 @@ OutOfMemoryPicture failure_of(const std::vector<Deed>& deeds, Budget budget) {
     bytes.push_back(deed.size.count);
     stream.push_back(deed.stream);
   }
-  ReplayDevice device(test::emulator(), budget.device_total);
+  ReplayDevice device(test::emulator(), MiB * 100);
   TraceEvents events(EventMode::recorded, 0);
-  Pool pool(device.device(), std::make_unique<TorchPolicy>(TorchOptions{}), events, budget.limit);
-  const ReplayOutcome outcome = replay({op, id, bytes, stream}, pool, events, {.budget = budget});
+  Pool pool(device.device(), std::make_unique<TorchPolicy>(TorchOptions{}), events, limit);
+  const ReplayOutcome outcome = replay({op, id, bytes, stream}, pool, events, {});
   EXPECT(outcome.first_failure && outcome.first_failure->row + 1 == deeds.size());
   return outcome.first_failure.value_or(OutOfMemoryPicture{});
 }
 
 TEST(a_failure_says_why) {
-  const Budget device{MiB * 100, TorchOptions::kUnlimited};
-  const Budget limited{MiB * 100, MiB * 40};
   using Reason = OutOfMemoryReason;
-  EXPECT(failure_of({{0, MiB * 60}, {1, MiB * 60}}, device).reason == Reason::physical_memory);
-  EXPECT(failure_of({{0, MiB * 30}, {1, MiB * 30}}, limited).reason == Reason::limit);
-  EXPECT(failure_of({{0, MiB * 30}, {1, MiB * 90}}, limited).reason == Reason::physical_memory);
+  EXPECT(failure_of({{0, MiB * 60}, {1, MiB * 60}}).reason == Reason::physical_memory);
+  EXPECT(failure_of({{0, MiB * 30}, {1, MiB * 30}}, MiB * 40).reason == Reason::limit);
+  EXPECT(failure_of({{0, MiB * 30}, {1, MiB * 90}}, MiB * 40).reason == Reason::physical_memory);
   // One segment of 90 MiB, free at both ends; a live block keeps the middle.
   const OutOfMemoryPicture scattered =
-      failure_of({{0, MiB * 90}, {0}, {1, MiB * 40}, {2, MiB * 10}, {1}, {3, MiB * 60}}, device);
+      failure_of({{0, MiB * 90}, {0}, {1, MiB * 40}, {2, MiB * 10}, {1}, {3, MiB * 60}});
   EXPECT(scattered.reason == Reason::contiguous_range);
   EXPECT_EQ(scattered.free.count, (MiB * 80).count);
   EXPECT_EQ(scattered.largest_usable.count, (MiB * 40).count);
   // Its first 40 MiB are awaited by stream 1 when they are asked for; what the wait frees is not searched.
-  EXPECT(
-      failure_of({{0, MiB * 90}, {0}, {1, MiB * 40}, {2, MiB * 10}, {3, MiB * 40}, {1, {0}, 1}, {4, MiB * 40}}, device)
-          .reason == Reason::pending);
+  EXPECT(failure_of({{0, MiB * 90}, {0}, {1, MiB * 40}, {2, MiB * 10}, {3, MiB * 40}, {1, {0}, 1}, {4, MiB * 40}})
+             .reason == Reason::pending);
 }
 
 TEST(a_failure_says_what_the_pool_looked_like) {
