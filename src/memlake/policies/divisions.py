@@ -48,10 +48,14 @@ def to_table(divisions: Divisions) -> Table:
 
 
 def format_divisions(table: Table) -> str:
-    """The table as PyTorch reads it: one number if all are equal, else its list."""
-    if len(set(table)) == 1 and table[0] != 0:
-        return str(table[0])
-    return "[" + ",".join(f"{2**exponent}:{value}" for exponent, value in enumerate(table)) + "]"
+    """The table as PyTorch reads it: one number if all are equal, else the shortest list that means it."""
+    if len(set(table)) == 1:
+        return str(table[0]) if table[0] else "[]"
+    first = next(index for index in range(_ENTRIES) if table[index + 1] != table[0])  # it counts for all below it
+    last = next(index for index in reversed(range(_ENTRIES - 1)) if table[index] != table[-1])  # before the equal rest
+    listed = [index for index in range(first, last + 1) if index in (first, last) or table[index]]
+    entries = [f"{2**index}:{table[index]}" for index in listed] + ([f">:{table[-1]}"] if table[-1] else [])
+    return f"[{','.join(entries)}]"
 
 
 def _from_text(text: str) -> Table:

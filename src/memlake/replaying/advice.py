@@ -64,6 +64,11 @@ def _least_driver_time(fitting: Sequence[ReplayResult]) -> ReplayResult:
 def _of_those_that_fit(fitting: Sequence[ReplayResult]) -> str:
     best = _least_driver_time(fitting)
     tightest = min(fitting, key=lambda result: result.peak_held)
+    if best is tightest:
+        time, held = f"{best.modelled_driver_ms or 0:.0f} ms", format_bytes(best.peak_held)
+        if len(fitting) == 1:
+            return f"it spends {time} in the driver and holds {held}"
+        return f"{best.label} spends the least time in the driver ({time}) and holds the least ({held})"
     return (
         f"{best.label} spends the least time in the driver ({best.modelled_driver_ms or 0:.0f} ms), "
         f"{tightest.label} holds the least ({format_bytes(tightest.peak_held)})"

@@ -29,7 +29,8 @@ def capacity_of(trace: Trace, capacity: Size | None) -> int:
         if known is None:
             raise ConfigError(
                 "how much memory has the device? This trace does not tell; "
-                f'say it with capacity, for instance "80GiB" (at its peak {format_bytes(trace.peak_live)} are live)'
+                'say it with capacity (on the command line --capacity), for instance "80GiB"; '
+                f"at its peak {format_bytes(trace.peak_live)} are live"
             )
         return known
     nbytes = parse_bytes(capacity, what="capacity")

@@ -2,6 +2,8 @@ import dataclasses
 import pickle
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import memlake
 from memlake.policies import CachingOptions, DirectOptions, ExpandableOptions, known_policies, resolve_policy
@@ -129,6 +131,22 @@ def test_divisions_are_written_as_a_number_a_list_a_mapping_or_a_table(divisions
     ],
 )
 def test_options_as_text_are_what_pytorch_reads(options):
+    assert memlake.policy(options.to_torch()) == options
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[256:1,512:2,2048:8,>:2]", "[64:8,256:4]", "8", "[1:2,>:4]", "[16384:0,>:2]", "[1:8]", "[256:2,1024:0,>:4]"],
+)
+def test_a_list_is_written_as_short_as_it_can_be(text):
+    options = CachingOptions(roundup_power2_divisions=text)
+    assert options.to_text() == f"roundup_power2_divisions:{text}"
+
+
+@settings(derandomize=True)
+@given(st.lists(st.sampled_from([0, 0, 1, 2, 4, 8]), min_size=16, max_size=16))
+def test_every_table_can_be_written_and_read_back(table):
+    options = CachingOptions(roundup_power2_divisions=table)
     assert memlake.policy(options.to_torch()) == options
 
 

@@ -56,7 +56,10 @@ def test_the_sentence_says_who_fits_who_does_not_and_what_to_do(offload):
 def test_the_sentence_when_all_fit(moe):
     sentence = memlake.compare(moe, "80GiB").sentence
     assert sentence.startswith("On a device of 80 GiB caching, expandable and direct fit; caching spends the least")
-    assert memlake.compare(moe, "80GiB", "direct").sentence.startswith("On a device of 80 GiB direct fits;")
+    alone = memlake.compare(moe, "80GiB", "direct").sentence
+    assert alone.startswith("On a device of 80 GiB direct fits; it spends ")
+    options = ["caching", "roundup_power2_divisions:2"]
+    assert "caching spends the least time in the driver (" in memlake.compare(moe, "80GiB", options).sentence
 
 
 def test_the_sentence_when_none_fits(offload, make_trace):
