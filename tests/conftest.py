@@ -1,8 +1,10 @@
 """Emulated devices for every test. They come from memlake's own pytest plugin, so a contract violation that a test does
-not take fails it."""
+not take fails it. And the folder of large traces, for the tests that need one."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,3 +29,13 @@ def gpus(memlake_emulator: EmulatorFixture) -> EmulatedDevices:
 def gpu(gpus: EmulatedDevices) -> EmulatedDevice:
     """One small device."""
     return gpus[0]
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder with large traces and other people's snapshots, which is not part of the project."""
+    beside = Path(__file__).parents[2] / "shared"
+    folder = Path(os.environ.get("MEMLAKE_SHARED", beside))
+    if not (folder / "traces").is_dir():
+        pytest.skip(f"no folder with shared traces: neither MEMLAKE_SHARED nor {beside.name} beside the repository")
+    return folder

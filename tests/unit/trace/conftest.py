@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -143,13 +142,3 @@ def small_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
         "list of segments": pickle.dumps(snapshot["segments"], protocol=5),
         "gzip": packed.getvalue(),
     }
-
-
-@pytest.fixture(scope="session")
-def shared() -> Path:
-    """The folder with large traces and other people's snapshots, which is not part of the project."""
-    beside = Path(__file__).parents[4] / "shared"
-    folder = Path(os.environ.get("MEMLAKE_SHARED", beside))
-    if not (folder / "traces").is_dir():
-        pytest.skip(f"no folder with shared traces: neither MEMLAKE_SHARED nor {beside.name} beside the repository")
-    return folder

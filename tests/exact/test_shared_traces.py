@@ -1,0 +1,69 @@
+"""PyTorch's two allocators on the large traces, which are not part of the project; skipped where they are not at hand.
+
+Each row of the table is one run of torch 2.13.0's own library: a trace, an allocator, a capacity.
+"""
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from helpers.torch_figures import CALLS, differences, replayed
+
+from memlake import Trace
+from memlake.trace import Op
+
+# Calls whose number the table has. It counts no freed addresses.
+COUNTED = {ours: torch for ours, torch in CALLS.items() if ours != "cuMemAddressFree"}
+
+
+@pytest.fixture(scope="module")
+def table(shared):
+    return json.loads((shared / "traces" / "pytorch-2.13.json").read_text())
+
+
+def failed_row(trace, number):
+    """The row of the table's number of an operation, which counts what an allocator sees of non-empty allocations."""
+    is_empty = (trace.op == Op.ALLOCATE) & (trace.bytes == 0)
+    is_seen = np.isin(trace.op, (Op.ALLOCATE, Op.FREE, Op.RECORD_STREAM))
+    rows = np.flatnonzero(is_seen & ~np.isin(trace.id, trace.id[is_empty]))
+    return None if number < 0 else int(rows[number])
+
+
+def expected(trace, row):
+    return {
+        "peak_requested": row["peak_requested"],
+        "peak_allocated": row["peak_allocated"],
+        "peak_held": row["peak_reserved"],
+        "end_held": row["end_reserved"],
+        "failed_row": failed_row(trace, row["first_oom_op"]),
+        "ooms": row["num_ooms"],
+        "retries": row["num_alloc_retries"],
+        **{ours: row["calls"].get(torch, 0) for ours, torch in COUNTED.items()},
+    }
+
+
+def test_every_row_of_the_table_is_what_a_replay_gives(shared, table):
+    def wrong_rows(name):
+        (path,) = (path for path in (shared / "traces").iterdir() if path.stem == name)
+        trace = Trace.load(path)
+        wrong = []
+        for row in table:
+            if row["trace"] != name:
+                continue
+            ours = replayed(trace, row["capacity"], row["config"] == "expandable")
+            if different := differences(ours, expected(trace, row)):
+                wrong.append((name, row["config"], row["capacity"], different))
+        return wrong
+
+    # A replay holds no lock of Python's, so traces run side by side.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        wrong = [row for rows in pool.map(wrong_rows, sorted({row["trace"] for row in table})) for row in rows]
+    assert wrong == []
+
+
+def test_the_table_has_every_trace_under_both_allocators(shared, table):
+    traces = {path.stem for path in (shared / "traces").iterdir() if path.suffix in (".npz", ".txt")}
+    for config in ("native", "expandable"):
+        assert {row["trace"] for row in table if row["config"] == config} == traces
