@@ -25,6 +25,11 @@ Block* BlockMap::make(SegmentMemory& memory, BlockGroup& group, StreamId stream,
   return block;
 }
 
+std::pair<StreamId, std::uint64_t> BlockMap::place_of(const Block& unmapped) {
+  const SegmentMemory& memory = *unmapped.memory;
+  return {unmapped.stream, (memory.lone + (unmapped.address - memory.range.begin)).value};
+}
+
 void BlockMap::destroy(Block* block) {
   block->memory = nullptr;
   unused_.push_back(block);
@@ -33,7 +38,7 @@ void BlockMap::destroy(Block* block) {
 void BlockMap::index(Block* block) {
   BlockGroup& group = *block->group;
   if (block->state == BlockState::unmapped) {
-    group.unmapped.emplace(std::pair{block->stream, block->address.value}, block);
+    group.unmapped.emplace(place_of(*block), block);
     return;
   }
   if (group.free.size() <= block->stream) group.free.resize(block->stream + 1);
@@ -46,7 +51,7 @@ void BlockMap::index(Block* block) {
 void BlockMap::unindex(Block* block) {
   BlockGroup& group = *block->group;
   if (block->state == BlockState::unmapped) {
-    group.unmapped.erase({block->stream, block->address.value});
+    group.unmapped.erase(place_of(*block));
   } else {
     group.free[block->stream]->erase(block);
   }

@@ -18,7 +18,7 @@ namespace memlake {
 struct BlockGroup {
   bool is_small;
   std::vector<std::unique_ptr<FreeIndex>> free = {};                   ///< by stream; null where there never was one
-  std::map<std::pair<StreamId, std::uint64_t>, Block*> unmapped = {};  ///< by stream and address
+  std::map<std::pair<StreamId, std::uint64_t>, Block*> unmapped = {};  ///< by stream and lone address
   std::uint64_t searches = 0;                                          ///< the clock of garbage collection
 
   /// Null if the stream never had a free block.
@@ -56,6 +56,7 @@ class BlockMap {
   void merge(Block* block);
 
  private:
+  static std::pair<StreamId, std::uint64_t> place_of(const Block& unmapped);
   Block* take_from_store();
   void swallow(Block* block, Block* neighbour);
 

@@ -39,6 +39,7 @@ void Pool::run(const Step& step, Attempt& attempt) {
 
 Block* Pool::add_segment(std::unique_ptr<SegmentMemory> memory, const Attempt& attempt, BlockState state) {
   BlockGroup& group = attempt.group->is_small ? blocks_.small : blocks_.large;
+  if (memory->is_expandable()) memory->lone = lone_addresses_.take(memory->range.size);
   Block* block = blocks_.make(*memory, group, attempt.request.stream, memory->range, state);
   memory->place = segments_.size();
   memory->serial = segments_made_++;
@@ -71,7 +72,11 @@ void Pool::release(const std::vector<Block*>& victims) {
 
 void Pool::release_segment(Block* block) {
   blocks_.unindex(block);
-  if (!block->memory->is_expandable()) stats_.held.subtract(block->size);
+  if (block->memory->is_expandable()) {
+    lone_addresses_.give_back(block->memory->lone);
+  } else {
+    stats_.held.subtract(block->size);
+  }
   const std::size_t place = block->memory->place;
   std::swap(segments_[place], segments_.back());
   segments_[place]->place = place;

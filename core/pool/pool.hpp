@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "blocks/lone_addresses.hpp"
 #include "policy/policy.hpp"
 #include "pool/event_source.hpp"
 #include "pool/failure.hpp"
@@ -111,6 +112,7 @@ class Pool {
   BlockMap blocks_;
   std::vector<std::unique_ptr<SegmentMemory>> segments_;  // found by a block's `memory`
   std::uint64_t segments_made_ = 0;
+  LoneAddresses lone_addresses_;
   std::vector<std::deque<Awaited>> awaited_;  // by stream, oldest first
   std::size_t awaited_count_ = 0;
   std::size_t reusable_here_ = 0;  // of those

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "blocks/block_map.hpp"
+#include "blocks/lone_addresses.hpp"
 #include "test.hpp"
 
 namespace memlake {
@@ -59,6 +60,30 @@ TEST(the_free_index_orders_like_a_set_of_size_age_and_address) {
     EXPECT_EQ(index.first(), model.empty() ? nullptr : *model.begin());
     EXPECT_EQ(index.last(), model.empty() ? nullptr : *std::prev(model.end()));
   }
+}
+
+TEST(lone_addresses_are_the_lowest_that_fit) {
+  LoneAddresses addresses;
+  const Address first = addresses.take(GiB * 2);
+  const Address second = addresses.take(GiB);
+  EXPECT_EQ(first.value, 0U);
+  EXPECT_EQ(second.value, (GiB * 2).count);
+  addresses.give_back(first);
+  EXPECT_EQ(addresses.take(GiB * 3).value, (GiB * 3).count);  // too large for the gap
+  EXPECT_EQ(addresses.take(GiB).value, 0U);
+  EXPECT_EQ(addresses.take(GiB).value, GiB.count);
+}
+
+TEST(unmapped_blocks_are_ordered_as_if_the_pool_were_alone) {
+  Segment high(2);
+  Segment low(1);
+  high.lone = {0};
+  low.lone = Address{0} + GiB;
+  BlockMap map;
+  map.index(map.make(low, map.large, 0, low.range, BlockState::unmapped));
+  Block* lowest = map.make(high, map.large, 0, high.range, BlockState::unmapped);
+  map.index(lowest);
+  EXPECT_EQ(map.large.unmapped.begin()->second, lowest);
 }
 
 TEST(cut_blocks_tile_their_segment_and_join_again) {
