@@ -41,7 +41,7 @@ def test_every_figure_of_an_example_is_pytorchs(name, is_expandable):
 
     runs = [run for run in RUNS if (run["trace"], run["is_expandable"]) == (name, is_expandable)]
     # Side by side: what else runs in the process must not matter.
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(2) as pool:
         assert [row for row in pool.map(wrong, runs) if row] == []
 
 
