@@ -9,11 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from helpers.torch_figures import CALLS, differences, replayed
 
+from helpers.torch_figures import CALLS, differences, replayed
 from memlake import Trace
+from memlake.policies import CachingOptions, ExpandableOptions
 from memlake.trace import Op
 
+POLICIES = {"native": CachingOptions(), "expandable": ExpandableOptions()}
 # Calls whose number the table has. It counts no freed addresses.
 COUNTED = {ours: torch for ours, torch in CALLS.items() if ours != "cuMemAddressFree"}
 
@@ -52,7 +54,7 @@ def test_every_row_of_the_table_is_what_a_replay_gives(shared, table):
         for row in table:
             if row["trace"] != name:
                 continue
-            ours = replayed(trace, row["capacity"], row["config"] == "expandable")
+            ours = replayed(trace, row["capacity"], POLICIES[row["config"]])
             if different := differences(ours, expected(row, seen)):
                 wrong.append((name, row["config"], row["capacity"], different))
         return wrong

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from memlake import Trace
+    from memlake.policies import TorchOptions
 
 CALLS = {
     "cuMemAlloc": "cudaMalloc",
@@ -33,43 +34,17 @@ FIGURES = (*PEAKS, "failed_row", "ooms", "retries", *CALLS)
 """The names of all figures, in the order of the tables."""
 
 
-def torch_options(is_expandable: bool, options: Mapping[str, Any]) -> _native.TorchOptions:
-    """The options of PyTorch's allocators; those that are not named have PyTorch's defaults."""
-    made = _native.TorchOptions()
-    made.is_expandable = is_expandable
-    for name, value in options.items():
-        setattr(made, name, value)
-    if "max_non_split_rounding" not in options:
-        # As in PyTorch: it follows the size of a large segment until it is set.
-        made.max_non_split_rounding = made.large_segment_size
-    return made
-
-
-def replayed(
-    trace: Trace,
-    capacity: int,
-    is_expandable: bool,
-    options: Mapping[str, Any] | None = None,
-    fraction: float | None = None,
-) -> dict[str, int | None]:
-    """Replays a trace with immediate events up to its first failure, and gives all figures.
-
-    Args:
-        trace: what to replay.
-        capacity: of the device, in bytes.
-        is_expandable: whether segments are expandable.
-        options: of PyTorch's allocator, in bytes, by the names that the core gives them.
-        fraction: of the capacity that may be held; None for no limit.
-    """
+def replayed(trace: Trace, capacity: int, options: TorchOptions) -> dict[str, int | None]:
+    """Replays a trace with immediate events up to its first failure, and gives all figures."""
     report = _native.replay(
         _native.Driver.load(emulator_library()),
-        torch_options(is_expandable, options or {}),
+        options.to_native(),
         trace.op,
         trace.id,
         trace.bytes,
         trace.stream.astype(np.uint8),
         capacity,
-        None if fraction is None else int(fraction * capacity),
+        options.limit_on(capacity),
         "immediate",
         0,
         False,

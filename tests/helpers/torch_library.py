@@ -38,9 +38,9 @@ class TorchTrace:
         self.path = path
         trace.save(path)
 
-    def figures(self, program: Path, capacity: int, conf: str, fraction: float | None) -> dict[str, int | None]:
+    def figures(self, program: Path, capacity: int, conf: str) -> dict[str, int | None]:
         """What torch's library answers, under our names."""
-        said = self.run(program, capacity, conf, *([] if fraction is None else ["-m", str(fraction)]))
+        said = self.run(program, capacity, conf)
         failed = int(said["first_oom_op"])
         return {
             "peak_requested": int(said["peak_requested"]),

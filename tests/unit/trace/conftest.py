@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import io
 import pickle
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from memlake import Trace
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MIB = 1024**2
 BASE = 0x7F0000000000
