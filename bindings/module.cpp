@@ -24,5 +24,6 @@ NB_MODULE(_native, m) {
   bind_vmm(m);
   bind_pool(m);
   bind_replay(m);
+  bind_recorded(m);
   bind_undo_failure(m);
 }

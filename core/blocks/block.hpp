@@ -27,7 +27,7 @@ struct BlockGroup;
 struct SegmentMemory {
   AddressRange range;
   std::size_t place = 0;     ///< in the pool's list of segments
-  std::uint64_t serial = 0;  ///< how many segments the pool made before it
+  std::uint64_t serial = 0;  ///< how many segments the pool made before it, if the policy says nothing else
   Address lone;              ///< of an expandable segment: where it would begin if the pool were alone
   Bytes page;  ///< of an expandable segment: what is mapped and unmapped at once; 0 for memory of one piece
 

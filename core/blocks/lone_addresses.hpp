@@ -1,9 +1,9 @@
 #pragma once
 
-// LoneAddresses: where ranges would lie if a pool were alone in the address space. PyTorch takes the lowest place of its
-// expandable segments, so the order of their addresses decides where memory is mapped. The driver places a reservation
-// wherever the rest of the process leaves room; a replay must not depend on what else runs. So the order is that of
-// addresses of our own, given out as an idle driver does: the lowest gap that is large enough.
+// LoneAddresses: where ranges would lie if a pool were alone in the address space. PyTorch takes the lowest place of
+// its expandable segments, so the order of their addresses decides where memory is mapped. The driver places a
+// reservation wherever the rest of the process leaves room; a replay must not depend on what else runs. So the order is
+// that of addresses of our own, given out as an idle driver does: the lowest gap that is large enough.
 
 #include <cstdint>
 #include <map>

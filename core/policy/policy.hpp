@@ -3,6 +3,7 @@
 // Policy: decides how a request is met and touches nothing. The pool asks it for a block; on a miss it asks for the
 // next step until the policy takes a block or gives up, and its executor carries each step out.
 
+#include <optional>
 #include <vector>
 
 #include "blocks/block_map.hpp"
@@ -37,6 +38,7 @@ struct Step {
   Block* block = nullptr;
   Bytes size = {0};
   Bytes page = {0};
+  std::optional<std::uint64_t> serial = {};  ///< of a new segment, if it is not to count as the youngest
 };
 
 /// One step that was tried for a request.

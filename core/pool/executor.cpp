@@ -10,13 +10,11 @@ void Pool::run(const Step& step, Attempt& attempt) {
   try {
     switch (step.kind) {
       case Step::Kind::new_segment:
-        attempt.block =
-            add_segment(std::make_unique<PlainSegment>(PlainAllocation(device_, step.size)), attempt, BlockState::free);
+        attempt.block = add_segment(std::make_unique<PlainSegment>(PlainAllocation(device_, step.size)), step, attempt);
         stats_.held.add(step.size);
         break;
       case Step::Kind::new_expandable:
-        attempt.block = add_segment(std::make_unique<ExpandableSegment>(device_, step.size, step.page), attempt,
-                                    BlockState::unmapped);
+        attempt.block = add_segment(std::make_unique<ExpandableSegment>(device_, step.size, step.page), step, attempt);
         break;
       case Step::Kind::map:
         attempt.block = map(step.block, step.size);
@@ -37,12 +35,14 @@ void Pool::run(const Step& step, Attempt& attempt) {
   }
 }
 
-Block* Pool::add_segment(std::unique_ptr<SegmentMemory> memory, const Attempt& attempt, BlockState state) {
+Block* Pool::add_segment(std::unique_ptr<SegmentMemory> memory, const Step& step, const Attempt& attempt) {
+  const BlockState state = memory->is_expandable() ? BlockState::unmapped : BlockState::free;
   BlockGroup& group = attempt.group->is_small ? blocks_.small : blocks_.large;
   if (memory->is_expandable()) memory->lone = lone_addresses_.take(memory->range.size);
   Block* block = blocks_.make(*memory, group, attempt.request.stream, memory->range, state);
   memory->place = segments_.size();
-  memory->serial = segments_made_++;
+  memory->serial = step.serial.value_or(segments_made_);
+  ++segments_made_;
   segments_.push_back(std::move(memory));
   blocks_.index(block);
   return block;

@@ -97,7 +97,7 @@ class Pool {
 
   // The executor: carries steps out. False if the driver has no memory for it; other errors pass.
   void run(const Step& step, Attempt& attempt);
-  Block* add_segment(std::unique_ptr<SegmentMemory> memory, const Attempt& attempt, BlockState state);
+  Block* add_segment(std::unique_ptr<SegmentMemory> memory, const Step& step, const Attempt& attempt);
   Block* map(Block* unmapped, Bytes size);
   void release(const std::vector<Block*>& victims);
   void release_segment(Block* block);

@@ -545,6 +545,34 @@ def replay(emulator: Driver, torch: TorchOptions | None, op: Annotated[NDArray[n
     driver allocation per request. limit: what may be held, None for no limit. Runs without the GIL.
     """
 
+class RecordedOutcome:
+    """What a policy did with a record, in the record's addresses."""
+
+    @property
+    def addresses(self) -> list[int]:
+        """For each row that allocates where it is; 0 for the others."""
+
+    @property
+    def events(self) -> list[tuple[int, str, int, int, int]]:
+        """Segments that came and went: row, kind, address, nbytes, stream."""
+
+    @property
+    def last(self) -> list[tuple[int, int, int, bool, bool, list[tuple[int, int, str, int]]]]:
+        """
+        The segments at the end, by address: address, nbytes, stream, is_small, is_expandable, and blocks of nbytes,
+        requested, state, id (-1: none).
+        """
+
+    @property
+    def failed_row(self) -> int | None:
+        """At which a request found no memory."""
+
+def replay_record(emulator: Driver, torch: TorchOptions, op: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], id: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], bytes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], first_row: int, initial: Sequence[tuple[int, int, int, bool, bool, Sequence[tuple[int, int, str, int]]]], events: Sequence[tuple[int, str, int, int, int]], tie_break: str, capacity: int) -> RecordedOutcome:
+    """
+    Replays a trace from `first_row` on, beginning with the segments of a record, on an emulated device that exists
+    for this call. tie_break: 'age' or 'address'. Runs without the GIL.
+    """
+
 def set_undo_failure_hook(hook: object | None) -> None:
     """
     hook(call: str, code: int, detail: str) is told when the undo call of a dropped owner fails. None removes it.

@@ -8,8 +8,10 @@ from memlake.trace.failure import TraceFileError
 from memlake.trace.operations import Op
 from memlake.trace.recorded import Recorded, RecordedBlock, RecordedEvent, RecordedSegment
 from memlake.trace.trace import Row, Step, Trace
+from memlake.trace.verification import Difference, Verification, recorded_policy, verify
 
 __all__ = [
+    "Difference",
     "Op",
     "Recorded",
     "RecordedBlock",
@@ -19,6 +21,9 @@ __all__ = [
     "Step",
     "Trace",
     "TraceFileError",
+    "Verification",
     "example_traces",
     "load_example",
+    "recorded_policy",
+    "verify",
 ]
