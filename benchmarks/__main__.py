@@ -2,13 +2,26 @@
 
 import argparse
 
-from benchmarks import demo_memory, emulator_cycle, pool_calls, python_call
+from benchmarks import (
+    demo_memory,
+    emulator_cycle,
+    million_rows,
+    pool_calls,
+    python_call,
+    replay_against_torch,
+    replay_speed,
+)
+from benchmarks.figures import SkippedError
 
 BENCHMARKS = {
     "emulator_cycle": emulator_cycle.measure,
     "python_call": python_call.measure,
     "pool_calls": pool_calls.measure,
     "demo_memory": demo_memory.measure,
+    "replay_speed": replay_speed.measure,
+    "replay_against_torch": replay_against_torch.measure,
+    "million_rows_time": million_rows.measure_time,
+    "million_rows_memory": million_rows.measure_memory,
 }
 
 
@@ -20,7 +33,11 @@ def main() -> int:
     if unknown := [name for name in names if name not in BENCHMARKS]:
         parser.error(f"no benchmark is named {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
     for name in names:
-        figures = BENCHMARKS[name]()
+        try:
+            figures = BENCHMARKS[name]()
+        except SkippedError as reason:
+            print(f"{name}: skipped: {reason}")
+            continue
         print(figures.line())
         figures.write()
     return 0

@@ -13,6 +13,10 @@ from pathlib import Path
 RESULTS = Path(__file__).resolve().parent / "results"
 
 
+class SkippedError(Exception):
+    """Why a benchmark cannot be run here."""
+
+
 @dataclass(frozen=True)
 class Figure:
     """One number, the unit it is in, and the passes it is the median of."""

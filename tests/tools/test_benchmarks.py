@@ -1,6 +1,7 @@
 """The frame of the benchmarks: names, one line, one file. What they measure is not tested: figures are no tests."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -39,4 +40,13 @@ def test_a_line_says_the_numbers_and_whether_the_goal_is_met_and_the_file_says_w
 def test_an_unknown_benchmark_is_refused_with_the_known_names():
     done = run("-m", "benchmarks", "nothing")
     assert done.returncode == 2
-    assert "no benchmark is named nothing; there are emulator_cycle, python_call, demo_memory" in done.stderr
+    assert (
+        "no benchmark is named nothing; there are emulator_cycle, python_call, demo_memory, replay_speed" in done.stderr
+    )
+
+
+def test_a_benchmark_that_cannot_run_here_says_why():
+    environment = {**os.environ, "MEMLAKE_PEERLAB": "/nowhere"}
+    command = [sys.executable, "-m", "benchmarks", "replay_against_torch"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "replay_against_torch: skipped: /nowhere/build/replay does not exist\n"
