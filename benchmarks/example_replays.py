@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from memlake import Trace, _native, emulator_library, policy
 from memlake.trace import load_example
@@ -26,7 +27,7 @@ def capacity_for(trace: Trace) -> int:
 
 def replay_seconds(trace: Trace, name: str) -> float:
     """The thread CPU time of one replay under a policy, on a device and in a pool that begin empty."""
-    columns = (trace.op, trace.id, trace.bytes, trace.stream.astype("u1"))
+    columns: tuple[Any, ...] = (trace.op, trace.id, trace.bytes, trace.stream)
     emulator = _native.Driver.load(emulator_library())
     capacity = capacity_for(trace)
     options = policy(name)

@@ -106,13 +106,12 @@ void bind_recorded(nb::module_& m) {
           },
           nb::sig("def failed_row(self) -> int | None"), "At which a request found no memory.");
 
-  using Streams = Column<decltype(TraceColumns::stream)::element_type>;
   m.def(
       "replay_record",
       [](Library& emulator, const TorchOptions& torch, const Column<const std::uint8_t>& op,
-         const Column<const std::uint32_t>& id, const Column<const std::uint64_t>& bytes, const Streams& stream,
-         const nb::int_& first_row, const std::vector<SegmentTuple>& initial, const std::vector<EventTuple>& events,
-         const std::string& tie_break, const nb::int_& capacity) {
+         const Column<const std::uint32_t>& id, const Column<const std::uint64_t>& bytes,
+         const Column<const std::uint16_t>& stream, const nb::int_& first_row, const std::vector<SegmentTuple>& initial,
+         const std::vector<EventTuple>& events, const std::string& tie_break, const nb::int_& capacity) {
         if (op.size() != id.size() || op.size() != bytes.size() || op.size() != stream.size())
           throw nb::value_error("the columns have different lengths");
         Record record;
@@ -121,7 +120,9 @@ void bind_recorded(nb::module_& m) {
         for (const EventTuple& event : events) record.events.push_back(from_tuple(event));
         const TieBreak ties = named(kTieBreaks, tie_break);
         const Bytes memory = to_bytes(capacity, "capacity");
-        const TraceColumns trace{as_span(op), as_span(id), as_span(bytes), as_span(stream)};
+        using StreamColumn = std::vector<decltype(TraceColumns::stream)::value_type>;
+        const StreamColumn streams(stream.data(), stream.data() + stream.size());
+        const TraceColumns trace{as_span(op), as_span(id), as_span(bytes), streams};
         return without_gil([&] {
           ReplayDevice device(emulator, memory);
           return replay_record(trace, record, ties, device.device(), std::make_unique<TorchPolicy>(torch));

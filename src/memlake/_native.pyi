@@ -567,7 +567,7 @@ class RecordedOutcome:
     def failed_row(self) -> int | None:
         """At which a request found no memory."""
 
-def replay_record(emulator: Driver, torch: TorchOptions, op: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], id: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], bytes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], first_row: int, initial: Sequence[tuple[int, int, int, bool, bool, Sequence[tuple[int, int, str, int]]]], events: Sequence[tuple[int, str, int, int, int]], tie_break: str, capacity: int) -> RecordedOutcome:
+def replay_record(emulator: Driver, torch: TorchOptions, op: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], id: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], bytes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], first_row: int, initial: Sequence[tuple[int, int, int, bool, bool, Sequence[tuple[int, int, str, int]]]], events: Sequence[tuple[int, str, int, int, int]], tie_break: str, capacity: int) -> RecordedOutcome:
     """
     Replays a trace from `first_row` on, beginning with the segments of a record, on an emulated device that exists
     for this call. tie_break: 'age' or 'address'. Runs without the GIL.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from memlake import _native, emulator_library
 
 if TYPE_CHECKING:
@@ -34,20 +32,20 @@ FIGURES = (*PEAKS, "failed_row", "ooms", "retries", *CALLS)
 """The names of all figures, in the order of the tables."""
 
 
-def replayed(trace: Trace, capacity: int, options: TorchOptions) -> dict[str, int | None]:
-    """Replays a trace with immediate events up to its first failure, and gives all figures."""
+def replayed(trace: Trace, capacity: int, options: TorchOptions, goes_on: bool = False) -> dict[str, int | None]:
+    """Replays a trace with immediate events, up to its first failure or past every one, and gives all figures."""
     report = _native.replay(
         _native.Driver.load(emulator_library()),
         options.to_native(),
         trace.op,
         trace.id,
         trace.bytes,
-        trace.stream.astype(np.uint8),
+        trace.stream,
         capacity,
         options.limit_on(capacity),
         "immediate",
         0,
-        False,
+        goes_on,
         0,
     )
     failure = report.failure

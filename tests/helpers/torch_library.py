@@ -38,9 +38,9 @@ class TorchTrace:
         self.path = path
         trace.save(path)
 
-    def figures(self, program: Path, capacity: int, conf: str) -> dict[str, int | None]:
+    def figures(self, program: Path, capacity: int, conf: str, *, goes_on: bool = False) -> dict[str, int | None]:
         """What torch's library answers, under our names."""
-        said = self.run(program, capacity, conf)
+        said = self.run(program, capacity, conf, *(["-k"] if goes_on else []))
         failed = int(said["first_oom_op"])
         return {
             "peak_requested": int(said["peak_requested"]),

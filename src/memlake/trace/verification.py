@@ -174,7 +174,7 @@ def _replay(
         trace.op,
         trace.id,
         trace.bytes,
-        trace.stream.astype(np.uint8),
+        trace.stream,
         first_row,
         [_segment_tuple(segment) for segment in recorded.initial],
         [(event.row, event.kind, event.address, event.nbytes, event.stream) for event in events],
