@@ -27,11 +27,24 @@ def capacity_for(trace: Trace) -> int:
 
 def replay_seconds(trace: Trace, name: str) -> float:
     """The thread CPU time of one replay under a policy, on a device and in a pool that begin empty."""
-    columns: tuple[Any, ...] = (trace.op, trace.id, trace.bytes, trace.stream)
     emulator = _native.Driver.load(emulator_library())
     capacity = capacity_for(trace)
     options = policy(name)
-    report = _native.replay(emulator, options.to_native(), *columns, capacity, None, "immediate", 0, False, 0)
+    stream: Any = trace.stream
+    report = _native.replay(
+        emulator,
+        options.to_native(),
+        trace.op,
+        trace.id,
+        trace.bytes,
+        stream,
+        capacity,
+        None,
+        "immediate",
+        0,
+        False,
+        0,
+    )
     if report.failure is not None:
         raise RuntimeError(f"{name} runs out of memory: {report.failure}")
     return report.cpu_seconds
