@@ -47,6 +47,13 @@ class Player {
       case TraceColumns::empty_cache:
         pool_.release_cached();
         return true;
+      case TraceColumns::trim:
+        pool_.trim({trace_.bytes[row]});
+        return true;
+      case TraceColumns::preallocate:
+        // Nobody waits for this memory; that it is not there shows when it is asked for.
+        static_cast<void>(pool_.preallocate({trace_.bytes[row]}, trace_.stream[row]));
+        return true;
       default:
         return true;
     }

@@ -24,6 +24,8 @@ struct TraceColumns {
     synchronise = 5,
     empty_cache = 6,
     free_on = 7,  ///< on another stream than the one it was allocated on
+    trim = 8,
+    preallocate = 9,
   };
   std::span<const std::uint8_t> op;
   std::span<const std::uint32_t> id;

@@ -1,0 +1,125 @@
+import contextlib
+import random
+
+import pytest
+
+import memlake
+from memlake import ConfigError, InvalidFree, emulator
+from memlake.trace import Op
+
+MIB = 2**20
+CALLS = ["cuMemCreate", "cuMemMap", "cuMemUnmap", "cuMemRelease", "cuMemAlloc", "cuMemFree", "cuMemSetAccess"]
+
+
+def run_at_random(pool, gpu, seed):
+    """Requests of all sizes on three streams, uses elsewhere, frees here and there, trims, failures."""
+    rng = random.Random(seed)
+    streams = [gpu.default_stream, gpu.create_stream(), gpu.create_stream()]
+    live = []
+    for _ in range(400):
+        deed = rng.random()
+        stream = rng.choice(streams)
+        if deed < 0.5:
+            try:
+                live.append(pool.allocate(1 + rng.randrange(2 ** rng.randrange(9, 25)), stream=stream))
+            except memlake.OutOfMemory:
+                live = live[::2]
+        elif deed < 0.75 and live:
+            live.pop(rng.randrange(len(live))).close()
+        elif deed < 0.85 and live:
+            buffer = rng.choice(live)
+            buffer.fill(1, stream=stream)
+            buffer.record_stream(stream)
+        elif deed < 0.92 and live:
+            live.pop(rng.randrange(len(live))).close(stream=stream)
+        elif deed < 0.94:
+            pool.trim(keep=rng.randrange(100) * MIB)
+        elif deed < 0.96 and pool.policy.name != "direct":
+            with contextlib.suppress(memlake.OutOfMemory):
+                pool.reserve(rng.randrange(8) * MIB, stream=stream)
+        else:
+            emulator.step(stream, rng.randrange(4))
+    for stream in streams:
+        emulator.step(stream, 10_000)
+    return live
+
+
+@pytest.mark.parametrize("policy", ["caching", "expandable", "direct", "max_split_size_mb:21"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_recording_replays_to_the_same_result(memlake_emulator, tmp_path, policy, seed):
+    (gpu,) = memlake_emulator.emulate(memory="96MiB", backing="none", streams="manual")
+    pool = memlake.Pool(gpu, policy)
+    with pool.record(tmp_path / "run.npz") as recording:
+        live = run_at_random(pool, gpu, seed)
+    trace = memlake.Trace.load(tmp_path / "run.npz")
+    assert trace == recording.trace
+    stats = pool.stats()
+    again = memlake.replay(trace, policy, capacity="96MiB", events="recorded")
+    assert again.outcome == "ok"
+    assert (again.peak_requested, again.peak_allocated, again.peak_held) == (
+        stats.requested_peak,
+        stats.allocated_peak,
+        stats.held_peak,
+    )
+    # A request that was refused is not in the trace, only what it did to the pool; so its failed calls are missing.
+    asked = {name: stats.driver_calls.get(name, 0) - again.driver_calls.get(name, 0) for name in CALLS}
+    failed = asked.pop("cuMemCreate") + asked.pop("cuMemAlloc")
+    assert failed == 0 if stats.num_ooms == 0 else failed >= stats.num_ooms
+    assert set(asked.values()) == {0}
+    del live
+
+
+def test_what_is_live_comes_first(gpu, tmp_path):
+    pool = memlake.Pool(gpu)
+    stream = gpu.create_stream()
+    kept = [pool.allocate(100), pool.allocate(200, stream=stream)]
+    kept[0].record_stream(stream)
+    with pool.record(tmp_path / "run.txt"):
+        kept[0].close()
+    trace = memlake.Trace.load(tmp_path / "run.txt")
+    assert [(row.op, row.id, row.bytes) for row in trace][:4] == [
+        (Op.ALLOCATE, 0, 100),
+        (Op.RECORD_STREAM, 0, 0),
+        (Op.ALLOCATE, 1, 200),
+        (Op.FREE, 0, 0),
+    ]
+
+
+def test_a_recording_says_where_it_comes_from(gpu, tmp_path):
+    pool = memlake.Pool(gpu, "caching", limit="32MiB")
+    recording = pool.record(tmp_path / "run.npz")
+    pool.allocate(5).close()
+    trace = recording.stop()
+    assert trace.metadata["policy"] == "caching"
+    assert trace.metadata["capacity"] == 64 * MIB
+    assert trace.metadata["limit"] == 32 * MIB
+    assert trace.time is not None
+    assert memlake.replay(trace, "caching").outcome == "ok"  # the capacity is in the trace
+    with pytest.raises(InvalidFree, match="stopped before"):
+        recording.stop()
+
+
+def test_closing_the_pool_stops_its_recording(gpu, tmp_path):
+    pool = memlake.Pool(gpu)
+    recording = pool.record(tmp_path / "run.npz")
+    pool.allocate(5).close()
+    pool.close()
+    assert not recording.is_open
+    assert len(memlake.Trace.load(tmp_path / "run.npz")) == 2
+
+
+def test_a_pool_records_once_at_a_time(gpu, tmp_path):
+    pool = memlake.Pool(gpu)
+    with pool.record(tmp_path / "one.npz"), pytest.raises(ConfigError, match="recording already"):
+        pool.record(tmp_path / "two.npz")
+    with pool.record(tmp_path / "two.npz"):
+        pass
+    assert len(memlake.Trace.load(tmp_path / "two.npz")) == 0
+
+
+@pytest.mark.parametrize("name", ["run.pickle", "run", "nowhere/run.npz"])
+def test_a_file_that_cannot_be_written_is_refused_at_once(gpu, tmp_path, name):
+    pool = memlake.Pool(gpu)
+    with pytest.raises(ConfigError, match="must end in|does not exist"):
+        pool.record(tmp_path / name)
+    pool.record(tmp_path / "good.npz").stop()
