@@ -120,6 +120,6 @@ def test_a_pool_records_once_at_a_time(gpu, tmp_path):
 @pytest.mark.parametrize("name", ["run.pickle", "run", "nowhere/run.npz"])
 def test_a_file_that_cannot_be_written_is_refused_at_once(gpu, tmp_path, name):
     pool = memlake.Pool(gpu)
-    with pytest.raises(ConfigError, match="must end in|does not exist"):
+    with pytest.raises(ConfigError, match=r"must end in|does not exist"):
         pool.record(tmp_path / name)
     pool.record(tmp_path / "good.npz").stop()
