@@ -169,7 +169,7 @@ void bind_replay(nb::module_& m) {
         if (!limit.is_none()) settings.limit = to_bytes(nb::cast<nb::int_>(limit), "limit").count;
         settings.events = event_mode(events);
         settings.lag = to_count(lag, "lag");
-        settings.options = {goes_on, to_count(rows_per_sample, "rows_per_sample")};
+        settings.options = {goes_on, to_count(rows_per_sample, "rows_per_sample"), !settings.is_direct};
         const TraceColumns trace{as_span(op), as_span(id), as_span(bytes), as_span(stream)};
         return without_gil([&] { return run(emulator, trace, settings); });
       },

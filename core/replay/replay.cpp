@@ -17,7 +17,8 @@ double thread_seconds() {
 /// The rows of one trace and what is live of them.
 class Player {
  public:
-  Player(const TraceColumns& trace, Pool& pool, TraceEvents& events) : trace_(trace), pool_(pool), events_(events) {}
+  Player(const TraceColumns& trace, Pool& pool, TraceEvents& events, bool takes_in_advance)
+      : trace_(trace), pool_(pool), events_(events), takes_in_advance_(takes_in_advance) {}
 
   /// False if a request found no memory.
   bool play(std::size_t row) {
@@ -52,7 +53,7 @@ class Player {
         return true;
       case TraceColumns::preallocate:
         // Nobody waits for this memory; that it is not there shows when it is asked for.
-        static_cast<void>(pool_.preallocate({trace_.bytes[row]}, trace_.stream[row]));
+        if (takes_in_advance_) static_cast<void>(pool_.preallocate({trace_.bytes[row]}, trace_.stream[row]));
         return true;
       default:
         return true;
@@ -74,6 +75,7 @@ class Player {
   const TraceColumns& trace_;
   Pool& pool_;
   TraceEvents& events_;
+  bool takes_in_advance_;
   std::vector<Block*> live_;  // by id; null where nothing is live
 };
 
@@ -81,7 +83,7 @@ class Player {
 
 ReplayOutcome replay(const TraceColumns& trace, Pool& pool, TraceEvents& events, const ReplayOptions& options) {
   ReplayOutcome outcome;
-  Player player(trace, pool, events);
+  Player player(trace, pool, events, options.takes_in_advance);
   const std::uint64_t every = options.rows_per_sample;
   std::uint64_t next_sample = every == 0 ? UINT64_MAX : 0;
   const auto sample = [&] {

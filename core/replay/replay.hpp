@@ -49,6 +49,7 @@ struct ReplayOutcome {
 struct ReplayOptions {
   bool goes_on = false;               ///< past a failed allocation, instead of ending there
   std::uint64_t rows_per_sample = 0;  ///< 0: no timeline
+  bool takes_in_advance = true;       ///< false for a policy that keeps nothing: it would hold such memory for good
 };
 
 ReplayOutcome replay(const TraceColumns& trace, Pool& pool, TraceEvents& events, const ReplayOptions& options);

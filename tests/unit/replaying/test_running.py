@@ -132,6 +132,15 @@ def test_a_request_for_nothing_allocates_nothing(make_trace):
     assert result.utilization is None
 
 
+def test_memory_taken_in_advance_and_given_back_is_replayed(make_trace):
+    rows = [(Op.PREALLOCATE, 0, 100), (Op.ALLOCATE, 0, 30), (Op.FREE, 0, 0), (Op.TRIM, 0, 0), (Op.ALLOCATE, 1, 40)]
+    trace = make_trace(rows)
+    assert memlake.replay(trace, "caching", "1GiB").peak_held == 100 * MIB
+    assert memlake.replay(trace, "caching", "1GiB").driver_calls["cuMemAlloc"] == 2
+    assert memlake.replay(trace, "direct", "1GiB").peak_held == 40 * MIB  # without a pool there is no advance
+    assert memlake.replay(trace, "caching", "60MiB").fits  # an advance that is refused is no request
+
+
 def test_an_empty_trace_fits(make_trace):
     result = memlake.replay(make_trace([]), "expandable", "2MiB")
     assert result.fits
