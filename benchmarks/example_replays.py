@@ -3,9 +3,9 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
-from memlake import Trace, _native, emulator_library, policy
+import memlake
+from memlake import Trace
 from memlake.trace import load_example
 
 TRACES = ("train_gpt-1.4b", "train_opt-13b_lora_offload", "train_opt-1.3b_recompute")
@@ -27,27 +27,10 @@ def capacity_for(trace: Trace) -> int:
 
 def replay_seconds(trace: Trace, name: str) -> float:
     """The thread CPU time of one replay under a policy, on a device and in a pool that begin empty."""
-    emulator = _native.Driver.load(emulator_library())
-    capacity = capacity_for(trace)
-    options = policy(name)
-    stream: Any = trace.stream
-    report = _native.replay(
-        emulator,
-        options.to_native(),
-        trace.op,
-        trace.id,
-        trace.bytes,
-        stream,
-        capacity,
-        None,
-        "immediate",
-        0,
-        False,
-        0,
-    )
-    if report.failure is not None:
-        raise RuntimeError(f"{name} runs out of memory: {report.failure}")
-    return report.cpu_seconds
+    result = memlake.replay(trace, name, capacity_for(trace))
+    if not result.fits:
+        raise RuntimeError(result.sentence)
+    return result.ns_per_event * result.rows / 1e9
 
 
 @contextmanager

@@ -22,11 +22,10 @@ PROGRAM = """
 import json, sys, time
 start = time.perf_counter()
 import memlake
-from benchmarks.example_replays import replay_seconds
-from memlake.policies import known_policies
 trace = memlake.Trace.load(sys.argv[1])
 loaded = time.perf_counter()
-seconds = {name: replay_seconds(trace, name) for name in known_policies()}
+comparison = memlake.compare(trace, int(trace.peak_live * 1.5))
+seconds = {result.label: result.ns_per_event * result.rows / 1e9 for result in comparison}
 print(json.dumps({"load": loaded - start, **seconds, "total": time.perf_counter() - start}))
 """
 
