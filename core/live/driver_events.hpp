@@ -7,7 +7,7 @@
 
 #include "driver/event.hpp"
 #include "live/stream_table.hpp"
-#include "pool/event_source.hpp"
+#include "space/event_source.hpp"
 
 namespace memlake {
 

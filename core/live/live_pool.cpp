@@ -29,7 +29,7 @@ LivePool::LivePool(std::shared_ptr<Device> device, std::unique_ptr<Policy> polic
 LivePool::~LivePool() {
   // Unmapping does not wait for the device, so the pool does.
   if (!pool_ || !device_->can_undo() || is_exiting()) return;
-  if (pool_->stats().held.now.count == 0) return;
+  if (pool_->space().held().now.count == 0) return;
   try {
     device_->synchronize();
   } catch (const Error& error) {
@@ -79,7 +79,7 @@ std::optional<Lease> LivePool::allocate(Bytes requested, const StreamName& strea
   if (requested.count == 0) return Lease(shared_from_this(), number);
   Block* block = pool_->allocate(requested, number);
   if (block != nullptr) return Lease(shared_from_this(), block, requested, number);
-  pool_->release_bare_addresses();
+  pool_->space().release_bare_addresses();
   shortage = shortage_locked();
   return std::nullopt;
 }
@@ -90,7 +90,7 @@ bool LivePool::preallocate(Bytes size, const StreamName& stream, Shortage& short
   const std::lock_guard lock(mutex_);
   require_open_locked();
   if (size.count == 0 || pool_->preallocate(size, streams_.number_of(stream))) return true;
-  pool_->release_bare_addresses();
+  pool_->space().release_bare_addresses();
   shortage = shortage_locked();
   return false;
 }
@@ -153,7 +153,7 @@ void LivePool::close() {
   const std::lock_guard lock(mutex_);
   if (!pool_) throw Error(ErrorKind::invalid_free, "the pool is closed already");
   if (device_->is_open()) {
-    if (const PoolStats& stats = pool_->stats(); stats.allocated.now.count > 0)
+    if (const PoolStats stats = pool_->stats(); stats.allocated.now.count > 0)
       throw Error(ErrorKind::invalid_free, "the pool still has " + std::to_string(stats.allocations - stats.frees) +
                                                " live buffers of " + std::to_string(stats.requested.now.count) +
                                                " bytes in all; close them first");
@@ -172,7 +172,7 @@ void LivePool::set_limit(Bytes limit) {
   require_usable();
   const std::lock_guard lock(mutex_);
   require_open_locked();
-  pool_->set_limit(limit);
+  pool_->space().set_limit(limit);
 }
 
 void LivePool::reset_peaks() {
@@ -185,7 +185,7 @@ void LivePool::reset_peaks() {
 Bytes LivePool::held() const {
   if (!device_->can_undo()) return {0};
   const std::lock_guard lock(mutex_);
-  return pool_ ? pool_->stats().held.now : Bytes{0};
+  return pool_ ? pool_->space().held().now : Bytes{0};
 }
 
 std::optional<std::string> LivePool::find_broken_invariant() const {
@@ -222,15 +222,15 @@ LiveStats LivePool::stats() const {
   const std::lock_guard lock(mutex_);
   require_open_locked();
   stats.pool = pool_->stats();
-  stats.limit = pool_->limit();
-  stats.largest_free = pool_->largest_free();
-  stats.segment_count = pool_->segments().size();
+  stats.limit = pool_->space().limit();
+  stats.largest_free = pool_->space().largest_free();
+  stats.segment_count = pool_->space().segment_count();
   stats.host_waits = events_.host_waits();
   stats.modelled_us = counting_.modelled_us();
   for (std::size_t i = 0; i < call_names.size(); ++i)
     if (const auto count = counting_.count(static_cast<Call>(i))) stats.calls.emplace_back(call_names[i], count);
   std::map<StreamId, LiveStats::OfStream> streams;
-  pool_->blocks().for_each([&](const Block& block) {
+  pool_->space().for_each([&](const Block& block) {
     // What a caller has belongs to the stream that it is for; free memory to the one that gets it at once.
     const bool is_live = block.state == BlockState::live;
     LiveStats::OfStream& of = streams[is_live ? block.user : block.stream];
@@ -263,7 +263,7 @@ std::vector<BlockRecord> LivePool::snapshot() const {
   {
     const std::lock_guard lock(mutex_);
     require_open_locked();
-    pool_->blocks().for_each([&](const Block& block) {
+    pool_->space().for_each([&](const Block& block) {
       const bool is_used = block.state == BlockState::live || block.state == BlockState::pending;
       records.push_back(
           {.segment = block.memory->range.begin.value,

@@ -52,7 +52,7 @@ struct Tried {
 struct Attempt {
   Request request;
   Bytes rounded;
-  const BlockGroup* group;
+  const BlockGroup* group = nullptr;
   int rung = 0;             ///< of the policy's own ladder
   Block* block = nullptr;   ///< what the last step gave: a new segment, a mapped block, an unmapped range
   bool has_failed = false;  ///< the last step could not be done

@@ -4,78 +4,72 @@
 #include <limits>
 #include <utility>
 
-#include "pool/live_digest.hpp"
+#include "blocks/live_digest.hpp"
+#include "space/segment_space.hpp"
 
 namespace memlake {
 
 Pool::Pool(std::shared_ptr<Device> device, std::unique_ptr<Policy> policy, EventSource& events, Bytes limit)
-    : device_(std::move(device)),
-      policy_(std::move(policy)),
-      events_(events),
-      limit_(limit),
-      device_total_(device_->total_memory()) {}
+    : Pool(std::make_unique<SegmentSpace>(std::move(device), std::move(policy), events, limit), events) {}
 
 Pool::~Pool() = default;
 
-PoolView Pool::view() const {
-  return {.blocks = blocks_, .held = stats_.held.now, .device_total = device_total_, .limit = limit_};
+PoolStats Pool::stats() const {
+  PoolStats stats = stats_;
+  stats.held = space_->held();
+  return stats;
+}
+
+void Pool::reset_peaks() {
+  for (Level* level : {&stats_.requested, &stats_.allocated, &stats_.active}) level->peak = level->now;
+  space_->reset_held_peak();
+  stats_.allocated_at_held_peak = stats_.allocated.now;
+  held_peak_seen_ = space_->held().now;
 }
 
 Block* Pool::allocate(Bytes requested, StreamId stream) {
   if (awaited_count_ > 0) poll_events();
   const std::size_t row = log_ == nullptr ? 0 : log_->size();
   note(RowLog::Op::allocate, stats_.allocations, requested, stream);
-  const Bytes rounded = policy_->round(requested);
+  const Bytes rounded = space_->round(requested);
   if (reusable_here_ > 0)
     if (Block* block = take_over(requested, rounded, stream)) return block;
-  BlockGroup& group = policy_->is_small(rounded) ? blocks_.small : blocks_.large;
-  ++group.searches;
-  Block* block = policy_->find(rounded, stream, group);
-  if (block != nullptr) [[likely]]
-    return hand_out(block, requested, rounded, stream);
+  if (Block* block = space_->take(rounded, stream)) [[likely]]
+    return hand_out(block, requested, stream);
 
-  Attempt attempt{.request = {requested, stream}, .rounded = rounded, .group = &group};
-  block = climb(attempt);
-  stats_.retries += attempt.is_retry ? 1 : 0;
+  Attempt attempt{.request = {requested, stream}, .rounded = rounded};
+  Block* block = climb(attempt);
   if (block == nullptr) {
     ++stats_.ooms;
-    failure_ = describe(attempt);
     if (log_ != nullptr) log_->has_failed(row);
     return nullptr;
   }
-  block = hand_out(block, requested, rounded, stream);
+  block = hand_out(block, requested, stream);
   count_held_peak();
   return block;
 }
 
 Block* Pool::allocate_cached(Bytes requested, StreamId stream) {
   if (awaited_count_ > 0) return nullptr;
-  const Bytes rounded = policy_->round(requested);
-  BlockGroup& group = policy_->is_small(rounded) ? blocks_.small : blocks_.large;
-  Block* block = policy_->find(rounded, stream, group);
+  Block* block = space_->take(space_->round(requested), stream);
   if (block == nullptr) return nullptr;
-  ++group.searches;
   note(RowLog::Op::allocate, stats_.allocations, requested, stream);
-  return hand_out(block, requested, rounded, stream);
+  return hand_out(block, requested, stream);
 }
 
 Block* Pool::climb(Attempt& attempt) {
-  while (true) {
-    const Step step = policy_->next(attempt, view());
-    if (step.kind == Step::Kind::take) return step.block;
-    if (step.kind == Step::Kind::fail) return nullptr;
-    run(step, attempt);
-    attempt.tried.push_back({step.kind, attempt.has_failed});
+  Space::Answer answer = space_->obtain(attempt);
+  while (answer == Space::Answer::after_events) {
+    wait_for_events();
+    answer = space_->obtain(attempt);
   }
+  stats_.retries += attempt.is_retry ? 1 : 0;
+  if (answer == Space::Answer::served) return attempt.block;
+  failure_ = describe(attempt);
+  return nullptr;
 }
 
-Block* Pool::hand_out(Block* block, Bytes requested, Bytes rounded, StreamId user) {
-  blocks_.unindex(block);
-  if (policy_->splits(*block, rounded)) {
-    Block* front = blocks_.cut_front(block, rounded);
-    blocks_.index(block);
-    block = front;
-  }
+Block* Pool::hand_out(Block* block, Bytes requested, StreamId user) {
   block->state = BlockState::live;
   block->requested = requested;
   block->user = user;
@@ -90,12 +84,10 @@ Block* Pool::hand_out(Block* block, Bytes requested, Bytes rounded, StreamId use
 /// A block that was freed in the order of this stream, although its segment belongs to another, and that fits as it is.
 Block* Pool::take_over(Bytes requested, Bytes rounded, StreamId stream) {
   if (stream >= awaited_.size()) return nullptr;
-  const bool is_small = policy_->is_small(rounded);
   auto& queue = awaited_[stream];
   for (auto at = queue.begin(); at != queue.end(); ++at) {
     Block* block = at->block;
-    const bool fits = block->group->is_small == is_small && block->size >= rounded && !policy_->splits(*block, rounded);
-    if (!at->is_reusable_here || block->awaited != 1 || !fits) continue;
+    if (!at->is_reusable_here || block->awaited != 1 || !space_->serves(*block, rounded)) continue;
     events_.drop(at->ticket);
     queue.erase(at);
     --awaited_count_;
@@ -116,7 +108,7 @@ Block* Pool::take_over(Bytes requested, Bytes rounded, StreamId stream) {
 }
 
 bool Pool::frees_at_once(const Block& block, StreamId stream) const {
-  return block.users.empty() && stream == block.stream && policy_->keeps_freed_memory();
+  return block.users.empty() && stream == block.stream && space_->keeps_freed_memory();
 }
 
 void Pool::free(Block* block, StreamId stream) {
@@ -161,10 +153,7 @@ void Pool::make_free(Block* block) {
   live_digest_ ^= live_digest(*block);
   stats_.requested.subtract(block->requested);
   stats_.active.subtract(block->size);
-  block->state = BlockState::free;
-  blocks_.merge(block);
-  blocks_.index(block);
-  if (!policy_->keeps_freed_memory()) release_segment(block);
+  space_->give_back(block);
 }
 
 void Pool::record_use(Block* block, StreamId stream) {
@@ -203,63 +192,35 @@ void Pool::wait_for_events() {
 bool Pool::preallocate(Bytes size, StreamId stream) {
   if (awaited_count_ > 0) poll_events();
   note(RowLog::Op::preallocate, 0, size, stream);
-  const Bytes rounded = policy_->round(size);
-  BlockGroup& group = policy_->is_small(rounded) ? blocks_.small : blocks_.large;
-  if (policy_->find(rounded, stream, group) != nullptr) return true;
-  Attempt attempt{.request = {size, stream}, .rounded = rounded, .group = &group};
-  const bool is_there = climb(attempt) != nullptr;
-  stats_.retries += attempt.is_retry ? 1 : 0;
-  if (!is_there) failure_ = describe(attempt);
-  count_held_peak();
-  return is_there;
+  const Bytes rounded = space_->round(size);
+  Block* block = space_->take(rounded, stream);
+  if (block == nullptr) {
+    Attempt attempt{.request = {size, stream}, .rounded = rounded};
+    block = climb(attempt);
+    count_held_peak();
+  }
+  if (block != nullptr) space_->give_back(block);
+  return block != nullptr;
 }
 
 void Pool::trim(Bytes keep) {
   if (awaited_count_ > 0) poll_events();
   note(RowLog::Op::trim, 0, keep, 0);
-  std::vector<Block*> victims;
-  policy_->choose_everything(blocks_, victims);
-  for (Block* block : victims) {
-    if (stats_.held.now <= keep) return;
-    const Bytes most = stats_.held.now - keep;
-    if (block->memory->is_expandable()) {
-      unmap(block, most);
-    } else if (block->size <= most) {
-      release_segment(block);
-    }
-  }
-}
-
-void Pool::release_bare_addresses() {
-  std::vector<Block*> bare;
-  for (const BlockGroup* group : {&blocks_.small, &blocks_.large})
-    for (const auto& [place, block] : group->unmapped)
-      if (block->is_whole_segment()) bare.push_back(block);
-  for (Block* block : bare) release_segment(block);
+  space_->trim(keep);
 }
 
 void Pool::release_cached() {
   wait_for_events();
   note(RowLog::Op::empty_cache, 0, {0}, 0);
-  std::vector<Block*> victims;
-  policy_->choose_everything(blocks_, victims);
-  release(victims);
+  space_->release_everything();
 }
 
 void Pool::count_held_peak() {
   // At the first moment of a new peak, with the request counted that made it.
-  if (stats_.held.peak > held_peak_seen_) {
-    held_peak_seen_ = stats_.held.peak;
+  if (space_->held().peak > held_peak_seen_) {
+    held_peak_seen_ = space_->held().peak;
     stats_.allocated_at_held_peak = stats_.allocated.now;
   }
-}
-
-Bytes Pool::largest_free() const {
-  Bytes largest{0};
-  for (const BlockGroup* group : {&blocks_.small, &blocks_.large})
-    for (const auto& index : group->free)
-      if (index != nullptr && !index->is_empty()) largest = std::max(largest, index->last()->size);
-  return largest;
 }
 
 std::vector<std::pair<StreamId, Bytes>> Pool::pending_on() const {
@@ -273,20 +234,17 @@ std::vector<std::pair<StreamId, Bytes>> Pool::pending_on() const {
 }
 
 Failure Pool::describe(const Attempt& attempt) const {
-  Bytes usable{0};
-  if (const FreeIndex* index = attempt.group->index_of(attempt.request.stream))
-    for (const Block* block = index->first(); block != nullptr; block = index->after(block))
-      usable = usable + block->size;
+  const Bytes held = space_->held().now;
   return {.request = attempt.request,
           .rounded = attempt.rounded,
-          .limit = limit_,
-          .device_total = device_total_,
-          .held = stats_.held.now,
+          .limit = space_->limit(),
+          .device_total = space_->device_total(),
+          .held = held,
           .live = stats_.allocated.now,
           .pending = stats_.active.now - stats_.allocated.now,
-          .free = stats_.held.now - stats_.active.now,
-          .free_for_it = usable,
-          .largest_free = largest_free(),
+          .free = held - stats_.active.now,
+          .free_for_it = space_->free_for(attempt),
+          .largest_free = space_->largest_free(),
           .pending_on = pending_on(),
           .tried = attempt.tried};
 }
@@ -295,7 +253,7 @@ void Pool::write_to(RowLog* log) {
   log_ = log;
   if (log == nullptr) return;
   std::vector<const Block*> live;
-  blocks_.for_each([&](const Block& block) {
+  space_->for_each([&](const Block& block) {
     if (block.state == BlockState::live) live.push_back(&block);
   });
   std::ranges::sort(live, {}, &Block::id);

@@ -1,7 +1,8 @@
 #pragma once
 
-// Pool: one device's memory under one policy. Drives a request down the line: rounding, a free block or the policy's
-// ladder, cutting, counting. The only place that counts. Not thread-safe: the lock is the caller's (live/, C ABI).
+// Pool: memory under one policy. Drives a request down the line: rounding, a free block, or whatever its space can do;
+// keeps what was freed until the streams that used it have passed. The only place that counts. Not thread-safe: the
+// lock is the caller's (live/, C ABI).
 
 #include <deque>
 #include <memory>
@@ -9,19 +10,17 @@
 #include <string>
 #include <vector>
 
-#include "blocks/lone_addresses.hpp"
-#include "policy/policy.hpp"
-#include "pool/event_source.hpp"
 #include "pool/failure.hpp"
 #include "pool/pool_stats.hpp"
 #include "pool/row_log.hpp"
-#include "pool/segments.hpp"
+#include "space/space.hpp"
 
 namespace memlake {
 
 class Pool {
  public:
-  /// `limit`: what may be held; the largest number for no limit.
+  Pool(std::unique_ptr<Space> space, EventSource& events) : events_(events), space_(std::move(space)) {}
+  /// With a SegmentSpace. `limit`: what may be held; the largest number for no limit.
   Pool(std::shared_ptr<Device> device, std::unique_ptr<Policy> policy, EventSource& events, Bytes limit);
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -47,25 +46,15 @@ class Pool {
   bool preallocate(Bytes size, StreamId stream);
   /// Gives free memory back to the driver as long as at least `keep` bytes stay held. Waits for no event.
   void trim(Bytes keep);
-  /// Gives addresses back that nothing was ever mapped to: a request that failed may leave some, as PyTorch's do.
-  void release_bare_addresses();
   /// Gives everything that is free back to the driver, after waiting for all events.
   void release_cached();
 
-  void set_limit(Bytes limit) { limit_ = limit; }
-  [[nodiscard]] Bytes limit() const { return limit_; }
-  [[nodiscard]] Bytes device_total() const { return device_total_; }
-
-  const PoolStats& stats() const noexcept { return stats_; }
-  void reset_peaks() {
-    stats_.reset_peaks();
-    held_peak_seen_ = stats_.held.now;
-  }
-  const BlockMap& blocks() const noexcept { return blocks_; }
-  const std::vector<std::unique_ptr<SegmentMemory>>& segments() const noexcept { return segments_; }
+  Space& space() noexcept { return *space_; }
+  const Space& space() const noexcept { return *space_; }
+  [[nodiscard]] PoolStats stats() const;
+  void reset_peaks();
   /// About the request that was refused last.
   const Failure& failure() const noexcept { return failure_; }
-  [[nodiscard]] Bytes largest_free() const;
   [[nodiscard]] std::vector<std::pair<StreamId, Bytes>> pending_on() const;
 
   /// From now on every operation is written to `log`; null ends it. Blocks that live now are its first rows.
@@ -81,9 +70,8 @@ class Pool {
     bool is_reusable_here;  ///< was freed in the order of this stream, so a request of this stream may have it at once
   };
 
-  [[nodiscard]] PoolView view() const;
   Block* climb(Attempt& attempt);
-  Block* hand_out(Block* block, Bytes requested, Bytes rounded, StreamId user);
+  Block* hand_out(Block* block, Bytes requested, StreamId user);
   Block* take_over(Bytes requested, Bytes rounded, StreamId stream);
   void make_free(Block* block);
   void poll_events();
@@ -95,30 +83,14 @@ class Pool {
     if (log_ != nullptr) log_->add(op, id, bytes, stream);
   }
 
-  // The executor: carries steps out. False if the driver has no memory for it; other errors pass.
-  void run(const Step& step, Attempt& attempt);
-  Block* add_segment(std::unique_ptr<SegmentMemory> memory, const Step& step, const Attempt& attempt);
-  Block* map(Block* unmapped, Bytes size);
-  void release(const std::vector<Block*>& victims);
-  void release_segment(Block* block);
-  /// Takes the memory from whole pages of the block, from `most` bytes at most.
-  void unmap(Block* block, Bytes most);
-
-  std::shared_ptr<Device> device_;
-  std::unique_ptr<Policy> policy_;
   EventSource& events_;
-  Bytes limit_;
-  Bytes device_total_;
-  BlockMap blocks_;
-  std::vector<std::unique_ptr<SegmentMemory>> segments_;  // found by a block's `memory`
-  std::uint64_t segments_made_ = 0;
-  LoneAddresses lone_addresses_;
+  std::unique_ptr<Space> space_;
   std::vector<std::deque<Awaited>> awaited_;  // by stream, oldest first
   std::size_t awaited_count_ = 0;
   std::size_t reusable_here_ = 0;  // of those
   std::uint64_t live_digest_ = 0;  // of the blocks that are live or pending; see pool_check.cpp
   Bytes held_peak_seen_;
-  PoolStats stats_;
+  PoolStats stats_;  // but for what is held, which the space counts
   Failure failure_{};
   RowLog* log_ = nullptr;
 };

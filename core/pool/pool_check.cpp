@@ -1,118 +1,17 @@
 // Verifies what must always hold (I1 to I8), from the blocks themselves and not from the counters kept beside them.
 
-#include <algorithm>
-#include <map>
-#include <sstream>
 #include <unordered_map>
 
-#include "pool/live_digest.hpp"
+#include "blocks/live_digest.hpp"
 #include "pool/pool.hpp"
 
 namespace memlake {
 
-namespace {
-
-/// The blocks of one segment, in address order.
-using SegmentBlocks = std::vector<const Block*>;
-using BlocksBySegment = std::map<const SegmentMemory*, SegmentBlocks>;
-
-struct Broken {
-  std::optional<std::string> sentence;
-
-  template <class... Parts>
-  void report(Parts&&... parts) {
-    if (sentence) return;
-    std::ostringstream text;
-    (text << ... << parts);
-    sentence = text.str();
-  }
-};
-
-std::string place(const Block& block) {
-  std::ostringstream text;
-  text << "the block of " << block.size.count << " bytes at 0x" << std::hex << block.address.value;
-  return text.str();
-}
-
-bool is_in_use(const Block& block) { return block.state == BlockState::live || block.state == BlockState::pending; }
-
-void check_tiling(const SegmentMemory& segment, const SegmentBlocks& blocks, Broken& broken) {
-  Address next = segment.range.begin;
-  const Block* previous = nullptr;
-  for (const Block* block : blocks) {
-    if (block->address != next) broken.report("I1: ", place(*block), " leaves a gap or overlaps what is before it");
-    if (block->size.count == 0) broken.report("I1: ", place(*block), " is empty");
-    if (block->previous != previous) broken.report("I1: ", place(*block), " is not linked to its neighbour");
-    if (previous != nullptr && previous->next != block)
-      broken.report("I1: ", place(*previous), " is not linked to its neighbour");
-    next = block->end();
-    previous = block;
-  }
-  if (next != segment.range.end()) broken.report("I1: the last block of a segment does not reach its end");
-}
-
-void check_merging(const SegmentBlocks& blocks, Broken& broken) {
-  for (std::size_t i = 1; i < blocks.size(); ++i) {
-    const Block& left = *blocks[i - 1];
-    const Block& right = *blocks[i];
-    if (left.state == right.state && !is_in_use(left))
-      broken.report("I2: ", place(right), " is in the same state as the block before it, but they were not merged");
-  }
-}
-
-void check_memory(const SegmentMemory& segment, const SegmentBlocks& blocks, Broken& broken) {
-  if (!segment.is_expandable()) {
-    for (const Block* block : blocks)
-      if (block->state == BlockState::unmapped)
-        broken.report("I3: ", place(*block), " is unmapped in a segment of one piece");
-    return;
-  }
-  const auto& expandable = static_cast<const ExpandableSegment&>(segment);
-  for (const Block* block : blocks) {
-    const bool wants_memory = block->state != BlockState::unmapped;
-    if (!expandable.is_consistent({block->address, block->size}, wants_memory))
-      broken.report("I3: ", place(*block),
-                    wants_memory ? " has a page without memory" : " is unmapped but has memory behind it");
-  }
-}
-
-}  // namespace
-
 std::optional<std::string> Pool::find_broken_invariant() const {
   Broken broken;
-  BlocksBySegment by_segment;
-  for (const auto& segment : segments_) by_segment[segment.get()];
-  blocks_.for_each([&](const Block& block) {
-    const auto found = by_segment.find(block.memory);
-    if (found == by_segment.end()) {
-      broken.report("I1: ", place(block), " lies in no segment of the pool");
-    } else {
-      found->second.push_back(&block);
-    }
-  });
+  space_->check(broken);
 
-  // I1, I2, I3: the blocks of a segment.
-  for (auto& [segment, blocks] : by_segment) {
-    std::ranges::sort(blocks, {}, [](const Block* block) { return block->address; });
-    check_tiling(*segment, blocks, broken);
-    check_merging(blocks, broken);
-    check_memory(*segment, blocks, broken);
-    if (segments_[segment->place].get() != segment) broken.report("I5: a segment is not where the pool looks for it");
-  }
-  // I3: no byte in two segments.
-  std::vector<AddressRange> ranges;
-  for (const auto& segment : segments_) ranges.push_back(segment->range);
-  std::ranges::sort(ranges, {}, &AddressRange::begin);
-  for (std::size_t i = 1; i < ranges.size(); ++i)
-    if (ranges[i - 1].overlaps(ranges[i])) broken.report("I3: two segments overlap");
-
-  // I4: every chunk is behind a page of a segment, once.
-  Bytes mapped{0};
-  for (const auto& segment : segments_) mapped = mapped + segment->mapped();
-  if (mapped != stats_.held.now)
-    broken.report("I4: segments have ", mapped.count, " bytes of memory, but ", stats_.held.now.count, " are held");
-
-  // I6: a free block is indexed for the stream of its segment; a pending one waits for at least one event.
+  // I6: a pending block waits for exactly the events that are on their way, and for at least one.
   std::unordered_map<const Block*, std::uint32_t> waits;
   std::size_t waiting = 0;
   std::size_t reusable = 0;
@@ -124,25 +23,14 @@ std::optional<std::string> Pool::find_broken_invariant() const {
     }
   if (waiting != awaited_count_ || reusable != reusable_here_)
     broken.report("I6: ", waiting, " events are awaited, but ", awaited_count_, " are counted");
-  std::size_t indexed = 0;
-  for (const BlockGroup* group : {&blocks_.small, &blocks_.large})
-    for (std::size_t stream = 0; stream < group->free.size(); ++stream)
-      for (const Block* block = group->free[stream] ? group->free[stream]->first() : nullptr; block != nullptr;
-           block = group->free[stream]->after(block)) {
-        ++indexed;
-        if (block->state != BlockState::free) broken.report("I6: ", place(*block), " is offered but not free");
-        if (block->stream != stream)
-          broken.report("I6: ", place(*block), " is offered to another stream without an event");
-      }
 
   // I7, I8: sums.
-  std::size_t free_blocks = 0;
   Bytes live{0};
   Bytes pending{0};
   Bytes free{0};
   Bytes requested{0};
   std::uint64_t digest = 0;
-  blocks_.for_each([&](const Block& block) {
+  space_->for_each([&](const Block& block) {
     const auto awaited = waits.find(&block);
     const std::uint32_t events = awaited == waits.end() ? 0 : awaited->second;
     if (events != block.awaited)
@@ -151,20 +39,17 @@ std::optional<std::string> Pool::find_broken_invariant() const {
       broken.report(
           "I6: ", place(block),
           events > 0 ? " has events to wait for but is not pending" : " is pending, but no event will set it free");
-    if (block.state == BlockState::free) {
-      ++free_blocks;
-      free = free + block.size;
-    }
-    if (!is_in_use(block)) return;
+    if (block.state == BlockState::free) free = free + block.size;
+    if (block.state != BlockState::live && block.state != BlockState::pending) return;
     (block.state == BlockState::live ? live : pending).count += block.size.count;
     requested = requested + block.requested;
     digest ^= live_digest(block);
     if (block.requested > block.size) broken.report("I7: ", place(block), " is smaller than its request");
   });
-  if (free_blocks != indexed) broken.report("I6: ", free_blocks, " blocks are free, but ", indexed, " are offered");
-  if (live + pending + free != stats_.held.now)
+  const Bytes held = space_->held().now;
+  if (live + pending + free != held)
     broken.report("I7: live ", live.count, " + pending ", pending.count, " + free ", free.count,
-                  " is not what is held, ", stats_.held.now.count);
+                  " is not what is held, ", held.count);
   if (live != stats_.allocated.now || live + pending != stats_.active.now || requested != stats_.requested.now)
     broken.report("I7: the counters of live and pending bytes disagree with the blocks");
   if (digest != live_digest_)

@@ -2,24 +2,11 @@
 
 // The counters of a pool, in PyTorch's sense of the words: requested <= allocated <= held.
 
-#include <algorithm>
 #include <cstdint>
 
-#include "base/bytes.hpp"
+#include "space/level.hpp"
 
 namespace memlake {
-
-/// A number of bytes now, and the most it ever was.
-struct Level {
-  Bytes now;
-  Bytes peak;
-
-  void add(Bytes bytes) {
-    now = now + bytes;
-    peak = std::max(peak, now);
-  }
-  void subtract(Bytes bytes) { now = now - bytes; }
-};
 
 struct PoolStats {
   Level requested;               ///< what callers asked for, until their blocks are free again
@@ -31,12 +18,6 @@ struct PoolStats {
   std::uint64_t frees = 0;
   std::uint64_t retries = 0;  ///< requests for which everything cached was given back
   std::uint64_t ooms = 0;
-
-  /// The peaks begin again at what is now.
-  void reset_peaks() {
-    for (Level* level : {&requested, &allocated, &active, &held}) level->peak = level->now;
-    allocated_at_held_peak = allocated.now;
-  }
 };
 
 }  // namespace memlake

@@ -11,8 +11,8 @@ Bytes difference(Bytes a, Bytes b) { return a > b ? a - b : Bytes{0}; }
 OutOfMemoryReason reason_for(const OutOfMemoryPicture& picture, const Pool& pool, bool has_waited) {
   // Whoever waited and gave up all the same did not look at what the wait set free (torch issue 189504).
   if (has_waited && picture.largest_usable >= picture.requested) return OutOfMemoryReason::pending;
-  const Bytes room = difference(pool.device_total(), picture.held);
-  const Bytes allowed = difference(std::min(pool.device_total(), pool.limit()), picture.held);
+  const Bytes room = difference(pool.space().device_total(), picture.held);
+  const Bytes allowed = difference(std::min(pool.space().device_total(), pool.space().limit()), picture.held);
   const Bytes within_reach = picture.free + allowed;
   if (within_reach >= picture.requested && picture.free.count > 0) return OutOfMemoryReason::contiguous_range;
   if (picture.pending.count > 0 && within_reach + picture.pending >= picture.requested)
@@ -38,21 +38,15 @@ const char* reason_name(OutOfMemoryReason reason) noexcept {
 }
 
 OutOfMemoryPicture take_picture(const Pool& pool, Bytes requested, StreamId stream, bool has_waited) {
-  const PoolStats& stats = pool.stats();
+  const PoolStats stats = pool.stats();
   OutOfMemoryPicture picture{.requested = requested,
                              .stream = stream,
                              .held = stats.held.now,
                              .allocated = stats.allocated.now,
                              .pending = stats.active.now - stats.allocated.now,
-                             .free = stats.held.now - stats.active.now};
-  for (const BlockGroup* group : {&pool.blocks().small, &pool.blocks().large})
-    for (std::size_t owner = 0; owner < group->free.size(); ++owner) {
-      const auto& index = group->free[owner];
-      if (index == nullptr || index->is_empty()) continue;
-      const Bytes largest = index->last()->size;
-      picture.largest_free = std::max(picture.largest_free, largest);
-      if (owner == stream) picture.largest_usable = std::max(picture.largest_usable, largest);
-    }
+                             .free = stats.held.now - stats.active.now,
+                             .largest_free = pool.space().largest_free(),
+                             .largest_usable = pool.space().largest_free(stream)};
   picture.reason = reason_for(picture, pool, has_waited);
   return picture;
 }

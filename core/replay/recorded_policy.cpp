@@ -1,6 +1,6 @@
 #include "replay/recorded_policy.hpp"
 
-#include "pool/segments.hpp"
+#include "space/segments.hpp"
 
 namespace memlake {
 

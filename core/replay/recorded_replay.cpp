@@ -3,7 +3,6 @@
 #include <limits>
 #include <map>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "base/error.hpp"
 
@@ -85,7 +84,6 @@ class RecordPlayer {
         if (const auto held = live_.find(id); held != live_.end()) {
           events_.freeing(id);
           pool_.free(held->second);
-          if (held->second->state == BlockState::pending) pending_.insert(held->second);
           live_.erase(held);
         }
         return;
@@ -114,18 +112,9 @@ class RecordPlayer {
   /// All memory of the pool, by address.
   [[nodiscard]] std::vector<RecordedSegment> segments() const {
     std::map<Address, const Block*> heads;
-    const auto add = [&](const Block* block) {
-      while (block->previous != nullptr) block = block->previous;
-      heads.emplace(places_.address_of(*block), block);
-    };
-    for (const auto& [id, block] : live_) add(block);
-    for (const Block* block : pending_)
-      if (block->state == BlockState::pending) add(block);
-    for (const BlockGroup* group : {&pool_.blocks().small, &pool_.blocks().large})
-      for (const auto& index : group->free)
-        for (const Block* block = index == nullptr ? nullptr : index->first(); block != nullptr;
-             block = index->after(block))
-          add(block);
+    pool_.space().for_each([&](const Block& block) {
+      if (block.previous == nullptr) heads.emplace(places_.address_of(block), &block);
+    });
     std::vector<RecordedSegment> all;
     for (const auto& [address, head] : heads) add_parts(head, all);
     return all;
@@ -163,7 +152,6 @@ class RecordPlayer {
   std::size_t next_event_ = 0;
   std::unordered_map<std::uint32_t, Block*> live_;
   std::unordered_map<const Block*, std::uint32_t> id_of_;  // of the last one in that block
-  std::unordered_set<const Block*> pending_;               // and those that were
   RecordedOutcome outcome_;
 };
 

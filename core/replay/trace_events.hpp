@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "pool/event_source.hpp"
+#include "space/event_source.hpp"
 
 namespace memlake {
 

@@ -33,10 +33,9 @@ TEST(live_pending_and_free_bytes_add_up_to_what_is_held) {
   Pool pool(device.device(), std::make_unique<TorchPolicy>(TorchOptions{}), events, TorchOptions::kUnlimited);
   static_cast<void>(replay(trace.columns(), pool, events, {}));
   Bytes free{0};
-  for (const BlockGroup* group : {&pool.blocks().small, &pool.blocks().large})
-    for (const auto& index : group->free)
-      for (Block* block = index ? index->first() : nullptr; block != nullptr; block = index->after(block))
-        free = free + block->size;
+  pool.space().for_each([&](const Block& block) {
+    if (block.state == BlockState::free) free = free + block.size;
+  });
   EXPECT_EQ((pool.stats().active.now + free).count, pool.stats().held.now.count);
   EXPECT_EQ(pool.stats().held.now.count, (kAmple - device.device()->free_memory()).count);
 }

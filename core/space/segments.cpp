@@ -1,4 +1,4 @@
-#include "pool/segments.hpp"
+#include "space/segments.hpp"
 
 #include <algorithm>
 #include <utility>

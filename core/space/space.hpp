@@ -1,0 +1,80 @@
+#pragma once
+
+// Space: the memory of one pool under one policy. Finds blocks, makes new ones, takes them back. It owns everything
+// that the driver gave; the pool above it counts, waits for streams, and knows the callers.
+
+#include <functional>
+#include <memory>
+
+#include "driver/device.hpp"
+#include "policy/policy.hpp"
+#include "space/broken.hpp"
+#include "space/event_source.hpp"
+#include "space/level.hpp"
+
+namespace memlake {
+
+class Space {
+ public:
+  enum class Answer {
+    served,        ///< `Attempt::block` is the caller's
+    after_events,  ///< ask again when all events were waited for
+    no_memory,     ///< there is no way
+  };
+
+  /// `limit`: what may be held; the largest number for no limit.
+  Space(std::shared_ptr<Device> device, EventSource& events, Bytes limit)
+      : device_(std::move(device)), events_(events), device_total_(device_->total_memory()), limit_(limit) {}
+  Space(const Space&) = delete;
+  Space& operator=(const Space&) = delete;
+  virtual ~Space() = default;
+
+  [[nodiscard]] virtual Bytes round(Bytes requested) const = 0;
+
+  /// A free block cut to size and out of every index, without a driver call; null if there is none.
+  virtual Block* take(Bytes rounded, StreamId stream) = 0;
+  /// The same by every means, when take() has found nothing. A driver call that fails for lack of memory is an answer;
+  /// other errors pass, and leave everything that is live or pending as it was.
+  virtual Answer obtain(Attempt& attempt) = 0;
+  /// A block that was taken is free again.
+  virtual void give_back(Block* block) = 0;
+
+  /// Whether a block that was taken would serve a request as it is.
+  [[nodiscard]] virtual bool serves(const Block& block, Bytes rounded) const = 0;
+  /// Whether giving back makes no driver call.
+  [[nodiscard]] virtual bool keeps_freed_memory() const { return true; }
+
+  /// Gives free memory back to the driver as long as at least `keep` bytes stay held.
+  virtual void trim(Bytes keep) = 0;
+  /// Gives everything that is free back to the driver.
+  virtual void release_everything() = 0;
+  /// Gives addresses back that nothing was ever mapped to: a request that failed may leave some, as PyTorch's do.
+  virtual void release_bare_addresses() {}
+
+  /// Every block, in no order.
+  virtual void for_each(const std::function<void(const Block&)>& visit) const = 0;
+  [[nodiscard]] virtual std::size_t segment_count() const = 0;
+  /// The largest free block of any stream, and of one.
+  [[nodiscard]] virtual Bytes largest_free() const = 0;
+  [[nodiscard]] virtual Bytes largest_free(StreamId stream) const = 0;
+  /// What is free where this request could have taken it.
+  [[nodiscard]] virtual Bytes free_for(const Attempt& attempt) const = 0;
+
+  /// I1 to I5, and that free blocks are offered to whom they may be (I6).
+  virtual void check(Broken& broken) const = 0;
+
+  [[nodiscard]] const Level& held() const { return held_; }
+  void reset_held_peak() { held_.peak = held_.now; }
+  void set_limit(Bytes limit) { limit_ = limit; }
+  [[nodiscard]] Bytes limit() const { return limit_; }
+  [[nodiscard]] Bytes device_total() const { return device_total_; }
+
+ protected:
+  std::shared_ptr<Device> device_;
+  EventSource& events_;
+  const Bytes device_total_;
+  Bytes limit_;
+  Level held_;  ///< physical memory, created and not released
+};
+
+}  // namespace memlake
