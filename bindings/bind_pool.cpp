@@ -82,6 +82,10 @@ const char* word_for(Step::Kind kind) {
       return "release";
     case Step::Kind::fail:
       return "fail";
+    case Step::Kind::wait_on_device:
+      return "wait_on_device";
+    case Step::Kind::gather:
+      return "gather";
   }
   return "";
 }

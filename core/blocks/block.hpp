@@ -13,12 +13,16 @@ namespace memlake {
 
 /// A stream as the blocks know it: a small number. Blocks of different streams are ordered by it.
 using StreamId = std::uint32_t;
+/// The stream of a block that no stream may have at once when it is freed: its bytes go back to several.
+inline constexpr StreamId kNoStream = 0xFFFFFFFF;
 
 enum class BlockState : std::uint8_t {
   free,      ///< may serve a request of its stream
   live,      ///< the caller holds it
   pending,   ///< the caller freed it; other streams may still use it
   unmapped,  ///< addresses of an expandable segment without memory behind them
+  lent,      ///< its bytes are in use through other addresses, where they count
+  dead,      ///< addresses that may not be used until what is mapped there can be unmapped
 };
 
 struct BlockGroup;

@@ -49,7 +49,7 @@ std::size_t FreeIndex::previous_bin(std::size_t before) const {
 void FreeIndex::insert(Block* block) {
   const std::size_t where = bin_of(block->size.count);
   Bin& bin = bins_[where];
-  const Entry entry{block->size.count, block->memory->serial, block->address.value, block};
+  const Entry entry{block->size.count, block->memory->serial, place_of(*block), block};
   if (bin.empty()) mark(where);
   if (bin.empty() || bin.back() < entry) {
     bin.push_back(entry);
@@ -62,7 +62,7 @@ void FreeIndex::erase(const Block* block) {
   const std::size_t where = bin_of(block->size.count);
   Bin& bin = bins_[where];
   bin.erase(std::lower_bound(bin.begin(), bin.end(),
-                             Entry{block->size.count, block->memory->serial, block->address.value, nullptr}));
+                             Entry{block->size.count, block->memory->serial, place_of(*block), nullptr}));
   if (bin.empty()) unmark(where);
 }
 
@@ -79,7 +79,7 @@ Block* FreeIndex::after(const Block* block) const {
   const std::size_t where = bin_of(block->size.count);
   const Bin& bin = bins_[where];
   const auto found = std::upper_bound(bin.begin(), bin.end(),
-                                      Entry{block->size.count, block->memory->serial, block->address.value, nullptr});
+                                      Entry{block->size.count, block->memory->serial, place_of(*block), nullptr});
   if (found != bin.end()) return found->block;
   const std::size_t next = next_bin(where + 1);
   return next == kBins ? nullptr : bins_[next].front().block;
@@ -98,7 +98,7 @@ Block* FreeIndex::before(const Block* block) const {
   const std::size_t where = bin_of(block->size.count);
   const Bin& bin = bins_[where];
   const auto found = std::lower_bound(bin.begin(), bin.end(),
-                                      Entry{block->size.count, block->memory->serial, block->address.value, nullptr});
+                                      Entry{block->size.count, block->memory->serial, place_of(*block), nullptr});
   if (found != bin.begin()) return std::prev(found)->block;
   const std::size_t previous = previous_bin(where);
   return previous == kBins ? nullptr : bins_[previous].back().block;

@@ -1,6 +1,7 @@
 #pragma once
 
-// FreeIndex: the free blocks of one stream, in order of (size, address): best fit, ties to the lowest address.
+// FreeIndex: the free blocks of one stream, in order of (size, age of the segment, address): best fit. Ties go to the
+// lowest address, or to the highest where memory grows downwards.
 //
 // Blocks lie in bins by size, 32 bins to a power of two, with a bitmap of the bins that are not empty. A bin is a small
 // sorted array. So a search looks at two words of the bitmap and one array; insertion and removal move a few entries in
@@ -18,6 +19,12 @@ namespace memlake {
 
 class FreeIndex {
  public:
+  /// Which of several blocks of one size comes first.
+  enum class Ties { low, high };
+
+  FreeIndex() = default;
+  explicit FreeIndex(Ties ties) : flip_(ties == Ties::high ? ~std::uint64_t{0} : 0) {}
+
   void insert(Block* block);
   /// pre: it was inserted, and neither its size nor its address changed since.
   void erase(const Block* block);
@@ -58,6 +65,10 @@ class FreeIndex {
   void mark(std::size_t bin);
   void unmark(std::size_t bin);
 
+  /// What orders blocks of one size in one segment.
+  [[nodiscard]] std::uint64_t place_of(const Block& block) const { return block.address.value ^ flip_; }
+
+  std::uint64_t flip_ = 0;
   std::array<Bin, kBins> bins_;
   std::array<std::uint64_t, kBins / 64> bitmap_{};
   std::uint64_t summary_ = 0;  // one bit per word of the bitmap

@@ -2,7 +2,14 @@
 
 namespace memlake {
 
-EventSource::Ticket DriverEvents::record(StreamId stream, const Block&) {
+EventSource::Ticket DriverEvents::record(StreamId stream, const Block&) { return record_point(stream); }
+
+void DriverEvents::let_wait(StreamId waiter, Ticket ticket) {
+  // A stream that was destroyed gets no more work, so nothing of it can come too early.
+  if (streams_.is_alive(waiter)) stream_wait(*device_, streams_.handle_of(waiter), events_[ticket].handle());
+}
+
+EventSource::Ticket DriverEvents::record_point(StreamId stream) {
   if (!streams_.is_alive(stream)) {
     // Nothing can be recorded in a stream that was destroyed; its work may still be running.
     ++host_waits_;

@@ -17,6 +17,8 @@ class DriverEvents final : public EventSource {
       : device_(std::move(device)), streams_(streams) {}
 
   Ticket record(StreamId stream, const Block& block) override;
+  Ticket record_point(StreamId stream) override;
+  void let_wait(StreamId waiter, Ticket ticket) override;
   bool is_done(Ticket ticket) override;
   void wait(Ticket ticket) override;
   void drop(Ticket ticket) override { idle_.push_back(ticket); }

@@ -232,8 +232,9 @@ LiveStats LivePool::stats() const {
   std::map<StreamId, LiveStats::OfStream> streams;
   pool_->space().for_each([&](const Block& block) {
     // What a caller has belongs to the stream that it is for; free memory to the one that gets it at once.
-    const bool is_live = block.state == BlockState::live;
-    LiveStats::OfStream& of = streams[is_live ? block.user : block.stream];
+    const bool is_used = block.state == BlockState::live || block.state == BlockState::pending;
+    if (!is_used && block.state != BlockState::free) return;
+    LiveStats::OfStream& of = streams[is_used ? block.user : block.stream];
     switch (block.state) {
       case BlockState::live:
         of.live = of.live + block.size;
@@ -243,10 +244,8 @@ LiveStats LivePool::stats() const {
         of.pending = of.pending + block.size;
         ++stats.pending_count;
         break;
-      case BlockState::free:
+      default:
         of.free = of.free + block.size;
-        break;
-      case BlockState::unmapped:
         break;
     }
   });

@@ -33,6 +33,8 @@ struct Step {
     wait_for_events,  ///< all of them, in the host
     release,          ///< the memory of `Attempt::victims`: whole segments, or the whole pages of expandable ones
     fail,             ///< there is no way
+    wait_on_device,   ///< streams that own pending memory wait for those that use it
+    gather,           ///< memory from elsewhere, moved or mapped a second time
   };
   Kind kind;
   Block* block = nullptr;

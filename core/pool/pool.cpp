@@ -59,8 +59,12 @@ Block* Pool::allocate_cached(Bytes requested, StreamId stream) {
 
 Block* Pool::climb(Attempt& attempt) {
   Space::Answer answer = space_->obtain(attempt);
-  while (answer == Space::Answer::after_events) {
-    wait_for_events();
+  while (answer == Space::Answer::after_events || answer == Space::Answer::behind_waits) {
+    if (answer == Space::Answer::after_events) {
+      wait_for_events();
+    } else {
+      settle_behind_waits();
+    }
     answer = space_->obtain(attempt);
   }
   stats_.retries += attempt.is_retry ? 1 : 0;
@@ -108,7 +112,7 @@ Block* Pool::take_over(Bytes requested, Bytes rounded, StreamId stream) {
 }
 
 bool Pool::frees_at_once(const Block& block, StreamId stream) const {
-  return block.users.empty() && stream == block.stream && space_->keeps_freed_memory();
+  return block.users.empty() && stream == block.stream && space_->gives_back_at_once(block);
 }
 
 void Pool::free(Block* block, StreamId stream) {
@@ -186,6 +190,18 @@ void Pool::wait_for_events() {
       const Awaited done = queue.front();
       queue.pop_front();
       settle(done);
+    }
+}
+
+/// What is pending becomes free at once: its owners' later work waits on the device for whoever still uses it.
+void Pool::settle_behind_waits() {
+  for (auto& queue : awaited_)
+    while (!queue.empty()) {
+      const Awaited awaited = queue.front();
+      space_->for_each_owner(*awaited.block, [&](StreamId owner) { events_.let_wait(owner, awaited.ticket); });
+      events_.drop(awaited.ticket);
+      queue.pop_front();
+      settle(awaited);
     }
 }
 

@@ -76,6 +76,7 @@ class Pool {
   void make_free(Block* block);
   void poll_events();
   void wait_for_events();
+  void settle_behind_waits();
   void settle(const Awaited& awaited);
   void count_held_peak();
   [[nodiscard]] Failure describe(const Attempt& attempt) const;

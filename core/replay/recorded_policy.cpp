@@ -102,6 +102,8 @@ Step RecordedPolicy::next(Attempt& attempt, const PoolView& view) const {
       break;
     case Step::Kind::take:
     case Step::Kind::wait_for_events:
+    case Step::Kind::wait_on_device:
+    case Step::Kind::gather:
     case Step::Kind::fail:
       break;
   }

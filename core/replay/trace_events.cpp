@@ -11,6 +11,18 @@ EventSource::Ticket TraceEvents::record(StreamId, const Block&) {
   return ticket;
 }
 
+EventSource::Ticket TraceEvents::record_point(StreamId) {
+  ++records;
+  if (mode_ == EventMode::immediate) return 0;
+  const Ticket ticket = points_.size();
+  // A trace tells when other streams had passed an allocation, not how far a stream is: as behind PyTorch's wait for the
+  // stream of a block, its own work counts as done.
+  points_.push_back({row_, mode_ == EventMode::recorded});
+  return ticket;
+}
+
+void TraceEvents::let_wait(StreamId, Ticket) { ++stream_waits; }
+
 bool TraceEvents::is_complete(Ticket ticket) const {
   switch (mode_) {
     case EventMode::immediate:

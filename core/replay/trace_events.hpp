@@ -23,6 +23,8 @@ class TraceEvents final : public EventSource {
   TraceEvents(EventMode mode, std::uint64_t lag) : mode_(mode), lag_(lag) {}
 
   Ticket record(StreamId stream, const Block& block) override;
+  Ticket record_point(StreamId stream) override;
+  void let_wait(StreamId waiter, Ticket ticket) override;
   bool is_done(Ticket ticket) override;
   void wait(Ticket ticket) override;
   void drop(Ticket) override {}
@@ -37,6 +39,7 @@ class TraceEvents final : public EventSource {
   std::uint64_t records = 0;
   std::uint64_t queries = 0;
   std::uint64_t synchronisations = 0;
+  std::uint64_t stream_waits = 0;  ///< waits on the device
   std::uint64_t host_waits = 0;  ///< times the host had to wait for something that was not complete
 
  private:

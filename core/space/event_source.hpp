@@ -21,6 +21,10 @@ class EventSource {
 
   /// Marks the point that `stream` has reached, because of `block`.
   virtual Ticket record(StreamId stream, const Block& block) = 0;
+  /// Marks the point that `stream` has reached, whatever led there.
+  virtual Ticket record_point(StreamId stream) = 0;
+  /// Lets later work of `waiter` wait on the device; the ticket stays valid.
+  virtual void let_wait(StreamId waiter, Ticket ticket) = 0;
   /// A ticket is used up when it is found done, waited for, or dropped.
   virtual bool is_done(Ticket ticket) = 0;
   /// Waits in the host until it is done.

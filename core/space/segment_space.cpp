@@ -132,8 +132,10 @@ void SegmentSpace::run(const Step& step, Attempt& attempt) {
         break;
       case Step::Kind::take:
       case Step::Kind::wait_for_events:
+      case Step::Kind::wait_on_device:
+      case Step::Kind::gather:
       case Step::Kind::fail:
-        break;  // not for the executor
+        break;  // not for this executor
     }
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::out_of_memory) throw;

@@ -19,12 +19,16 @@ class Space {
   enum class Answer {
     served,        ///< `Attempt::block` is the caller's
     after_events,  ///< ask again when all events were waited for
+    behind_waits,  ///< ask again when the streams that own pending blocks wait for the others, on the device
     no_memory,     ///< there is no way
   };
 
   /// `limit`: what may be held; the largest number for no limit.
   Space(std::shared_ptr<Device> device, EventSource& events, Bytes limit)
-      : device_(std::move(device)), events_(events), device_total_(device_->total_memory()), limit_(limit) {}
+      : Space(device, device->total_memory(), events, limit) {}
+  /// `total`: of all devices, `device` being the first.
+  Space(std::shared_ptr<Device> device, Bytes total, EventSource& events, Bytes limit)
+      : device_(std::move(device)), events_(events), device_total_(total), limit_(limit) {}
   Space(const Space&) = delete;
   Space& operator=(const Space&) = delete;
   virtual ~Space() = default;
@@ -41,8 +45,14 @@ class Space {
 
   /// Whether a block that was taken would serve a request as it is.
   [[nodiscard]] virtual bool serves(const Block& block, Bytes rounded) const = 0;
-  /// Whether giving back makes no driver call.
+  /// Whether freed memory stays for the next request.
   [[nodiscard]] virtual bool keeps_freed_memory() const { return true; }
+  /// Whether giving this block back makes no driver call.
+  [[nodiscard]] virtual bool gives_back_at_once(const Block&) const { return keeps_freed_memory(); }
+  /// The streams that may use the block's bytes once it was given back.
+  virtual void for_each_owner(const Block& block, const std::function<void(StreamId)>& visit) const {
+    visit(block.stream);
+  }
 
   /// Gives free memory back to the driver as long as at least `keep` bytes stay held.
   virtual void trim(Bytes keep) = 0;

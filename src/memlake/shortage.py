@@ -15,6 +15,8 @@ _STEPS = {
     "map": "more pages",
     "wait_for_events": "waiting for all streams",
     "release": "giving cached memory back",
+    "wait_on_device": "letting streams wait on the device",
+    "gather": "gathering free memory",
 }
 
 

@@ -1,0 +1,107 @@
+// The part of LakeSpace that keeps blocks: cutting, joining, indexing. Knows no driver.
+
+#include "lake/lake_space.hpp"
+
+namespace memlake {
+
+LakeBlock* LakeSpace::make_block(Range& range, AddressRange covered, BlockState state) {
+  LakeBlock* block;
+  if (unused_.empty()) {
+    block = &store_.emplace_back();
+  } else {
+    block = unused_.back();
+    unused_.pop_back();
+  }
+  block->address = covered.begin;
+  block->size = covered.size;
+  block->requested = {0};
+  block->group = &range.lane.group;
+  block->memory = &range;
+  block->previous = nullptr;
+  block->next = nullptr;
+  block->stream = range.lane.stream;
+  block->state = state;
+  block->awaited = 0;
+  block->free_since = 0;
+  block->users.clear();
+  block->view = nullptr;
+  return block;
+}
+
+void LakeSpace::destroy(LakeBlock* block) {
+  block->memory = nullptr;
+  unused_.push_back(block);
+}
+
+LakeBlock* LakeSpace::cut(LakeBlock* block, Bytes size) {
+  Range& range = static_cast<Range&>(*block->memory);
+  LakeBlock* high = make_block(range, {block->address + size, block->size - size}, block->state);
+  high->free_since = block->free_since;
+  high->previous = block;
+  high->next = block->next;
+  if (high->next != nullptr) {
+    high->next->previous = high;
+  } else {
+    range.highest = high;
+  }
+  block->next = high;
+  block->size = size;
+  return high;
+}
+
+void LakeSpace::index(LakeBlock* block) {
+  if (block->state == BlockState::free) static_cast<Range&>(*block->memory).lane.free.insert(block);
+}
+
+void LakeSpace::unindex(LakeBlock* block) {
+  if (block->state == BlockState::free) static_cast<Range&>(*block->memory).lane.free.erase(block);
+}
+
+LakeBlock* LakeSpace::merge(LakeBlock* block) {
+  if (block->state != BlockState::free && block->state != BlockState::unmapped) return block;
+  const auto swallow_above = [this](LakeBlock* low, LakeBlock* high) {
+    low->size = low->size + high->size;
+    low->free_since = std::max(low->free_since, high->free_since);
+    low->next = high->next;
+    if (low->next != nullptr) {
+      low->next->previous = low;
+    } else {
+      static_cast<Range&>(*low->memory).highest = low;
+    }
+    destroy(high);
+  };
+  if (LakeBlock* below = block->below(); below != nullptr && below->state == block->state) {
+    unindex(below);
+    swallow_above(below, block);
+    block = below;
+  }
+  if (LakeBlock* above = block->above(); above != nullptr && above->state == block->state) {
+    unindex(above);
+    swallow_above(block, above);
+  }
+  return block;
+}
+
+LakeBlock* LakeSpace::isolate(LakeBlock* block, AddressRange part) {
+  unindex(block);
+  LakeBlock* middle = block;
+  if (part.begin > block->address) {
+    middle = cut(block, part.begin - block->address);
+    index(block);
+  }
+  if (part.end() < middle->end()) index(cut(middle, part.size));
+  return middle;
+}
+
+LakeBlock* LakeSpace::take_high(LakeBlock* block, Bytes size) {
+  unindex(block);
+  if (block->size > size) {
+    LakeBlock* high = cut(block, block->size - size);
+    index(block);
+    block = high;
+  }
+  used_ = used_ + block->size;
+  return block;
+}
+
+}  // namespace memlake

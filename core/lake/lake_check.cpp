@@ -1,0 +1,106 @@
+// Verifies what must always hold of a lake, from its blocks and chunks.
+
+#include <map>
+
+#include "lake/lake_space.hpp"
+
+namespace memlake {
+
+namespace {
+
+bool is_used(const LakeBlock& block) { return block.state == BlockState::live || block.state == BlockState::pending; }
+
+/// Every page under [begin, end) is that of a chunk that is at home there.
+bool has_memory(const Range& range, Address begin, Address end) {
+  while (begin < end) {
+    const LakeChunk* chunk = range.chunk_at(begin);
+    if (chunk == nullptr || chunk->range != &range || !chunk->at().contains(begin)) return false;
+    begin = chunk->at().end();
+  }
+  return true;
+}
+
+bool has_no_memory(const Range& range, AddressRange part) {
+  for (Address at = part.begin; at < part.end(); at = at + range.page)
+    if (range.chunk_at(at) != nullptr) return false;
+  return true;
+}
+
+}  // namespace
+
+void LakeSpace::check(Broken& broken) const {
+  std::map<const LakeBlock*, int> shown;  // lent blocks, by how many views show them
+  Bytes used{0};
+  std::size_t free_blocks = 0;
+  Bytes home_bytes{0};
+  std::size_t views = 0;
+  for (const auto& lanes : lanes_)
+    for (const auto& lane : lanes) {
+      if (lane == nullptr) continue;
+      for (const auto& range : lane->ranges) {
+        home_bytes = home_bytes + range->home;
+        Address next = range->range.begin;
+        const LakeBlock* below = nullptr;
+        for (const LakeBlock* block = range->lowest; block != nullptr; block = block->above()) {
+          if (block->address != next || block->size.count == 0)
+            broken.report("I1: ", place(*block), " leaves a gap or overlaps what is below it");
+          if (block->below() != below) broken.report("I1: ", place(*block), " is not linked to its neighbour");
+          if (below != nullptr && below->state == block->state &&
+              (block->state == BlockState::free || block->state == BlockState::unmapped))
+            broken.report("I2: ", place(*block), " is in the same state as the block below it, but was not merged");
+          Address begin = block->address;
+          if (block->view != nullptr) {
+            ++views;
+            begin = block->view->top;
+            Bytes lent{0};
+            for (const View::Piece& piece : block->view->pieces) {
+              ++shown[piece.lent];
+              lent = lent + piece.lent->size;
+              if (piece.lent->address != piece.chunk->address + piece.begin)
+                broken.report("I3: ", place(*block), " shows other bytes than were lent to it");
+            }
+            if (block->address + lent != begin || !is_used(*block))
+              broken.report("I3: ", place(*block), " shows more or less than was lent to it");
+          }
+          const bool is_mapped = is_used(*block) || block->state == BlockState::free || block->state == BlockState::lent;
+          if (is_mapped && !has_memory(*range, begin, block->end()))
+            broken.report("I3: ", place(*block), " has a page without memory");
+          if (block->state == BlockState::unmapped && !has_no_memory(*range, {block->address, block->size}))
+            broken.report("I3: ", place(*block), " is unmapped but has memory behind it");
+          if (is_used(*block)) used = used + block->size;
+          free_blocks += block->state == BlockState::free ? 1U : 0U;
+          if (block->state == BlockState::free && block->stream != lane->stream)
+            broken.report("I6: ", place(*block), " is offered to another stream without an event");
+          next = block->end();
+          below = block;
+        }
+        if (next != range->range.end() || range->highest != below)
+          broken.report("I1: the last block of a range does not reach its end");
+      }
+      for (const Block* block = lane->free.first(); block != nullptr; block = lane->free.after(block)) {
+        --free_blocks;
+        if (block->state != BlockState::free) broken.report("I6: ", place(*block), " is offered but not free");
+      }
+    }
+  if (free_blocks != 0) broken.report("I6: a free block is not offered");
+  for_each([&](const Block& block) {
+    const auto found = shown.find(static_cast<const LakeBlock*>(&block));
+    const int times = found == shown.end() ? 0 : found->second;
+    if (times != (block.state == BlockState::lent ? 1 : 0))
+      broken.report("I3: ", place(block), " is lent, but shown by ", times, " views");
+  });
+  if (views != views_.size()) broken.report("I3: a view belongs to no block");
+  Bytes held{0};
+  for (const auto& chunk : chunks_) {
+    held = held + chunk->size;
+    if (chunk->range == nullptr || !chunk->home || chunk->home->range() != chunk->at())
+      broken.report("I4: a chunk of ", chunk->size.count, " bytes is not at home anywhere");
+    if (chunks_[chunk->place] != chunk) broken.report("I4: a chunk is not where the pool looks for it");
+  }
+  if (held != held_.now || home_bytes != held_.now)
+    broken.report("I4: chunks have ", held.count, " bytes, ranges ", home_bytes.count, ", but ", held_.now.count,
+                  " are held");
+  if (used != used_) broken.report("I7: ", used.count, " bytes are in use, but ", used_.count, " are counted");
+}
+
+}  // namespace memlake

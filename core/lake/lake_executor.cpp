@@ -1,0 +1,413 @@
+// The part of LakeSpace that acts. All driver calls of a plan come before the first change of a block; until then the
+// new mappings are owners on the stack, so a call that fails undoes them. Where a device cannot map a chunk twice, old
+// places must be left first; what then cannot be mapped anew is given back to the driver, which loses nothing that is
+// in use.
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "lake/lake_habits.hpp"
+#include "lake/lake_space.hpp"
+#include "vmm/access.hpp"
+
+namespace memlake {
+
+namespace {
+
+/// New mappings, one below the other.
+class Downwards {
+ public:
+  Downwards(Range& range, Address from) : range_(range), at_(from) {}
+
+  /// The first `size` bytes of a chunk, below what is there.
+  Mapping map(const std::shared_ptr<PhysicalChunk>& chunk, Bytes size) {
+    const Address address{at_.value - size.count};
+    Mapping mapping(range_.reservation, address - range_.range.begin, chunk, size);
+    at_ = address;
+    return mapping;
+  }
+  [[nodiscard]] Address at() const { return at_; }
+
+ private:
+  Range& range_;
+  Address at_;
+};
+
+}  // namespace
+
+Range& LakeSpace::add_range(Lane& lane, Bytes at_least) {
+  // The first large range has room for the devices' memory six times, so that it seldom has to look for holes; others
+  // begin smaller. Addresses are cheap, but not free: eight times is what a lake may use.
+  Bytes usual{device_total_.count / 16};
+  if (!lane.is_small()) usual = has_large_range_ ? Bytes{device_total_.count / 4} : device_total_ * 6;
+  auto reservation = std::make_shared<Reservation>(device_, std::max(up(at_least), up(usual)), Bytes{0}, Address{0});
+  auto range = std::make_unique<Range>(lane, std::move(reservation), granule_);
+  range->lowest = range->highest = make_block(*range, range->range, BlockState::unmapped);
+  lane.ranges.push_back(std::move(range));
+  has_large_range_ |= !lane.is_small();
+  return *lane.ranges.back();
+}
+
+std::vector<std::unique_ptr<LakeChunk>> LakeSpace::create(const std::vector<Bytes>& sizes) {
+  std::vector<std::unique_ptr<LakeChunk>> chunks;
+  std::vector<Bytes> made(homes_.size());
+  for (Bytes left : sizes)
+    while (left.count > 0) {
+      // Fill one device after the other; a chunk lies on one device, so the last one of a device may be smaller.
+      std::size_t on = 0;
+      while (on + 1 < homes_.size() && homes_[on].held + made[on] + granule_ > homes_[on].most) ++on;
+      Bytes size = left;
+      if (on + 1 < homes_.size()) size = std::min(size, down(homes_[on].most - homes_[on].held - made[on]));
+      auto chunk = std::make_unique<LakeChunk>();
+      try {
+        chunk->memory = std::make_shared<PhysicalChunk>(PhysicalChunk::create(devices_[on], size, false));
+      } catch (const Error& error) {
+        // Somebody else has what the device should still have. Until something is given back, this is all there is.
+        if (error.kind() == ErrorKind::out_of_memory) homes_[on].most = homes_[on].held;
+        throw;
+      }
+      chunk->size = size;
+      chunk->device = on;
+      made[on] = made[on] + size;
+      left = left - size;
+      chunks.push_back(std::move(chunk));
+    }
+  return chunks;
+}
+
+void LakeSpace::keep(std::vector<std::unique_ptr<LakeChunk>>& chunks) {
+  for (auto& chunk : chunks) {
+    held_.add(chunk->size);
+    homes_[chunk->device].held = homes_[chunk->device].held + chunk->size;
+    largest_chunk_ = std::max(largest_chunk_, chunk->size);
+    chunk->place = chunks_.size();
+    chunks_.push_back(std::move(chunk));
+  }
+}
+
+/// Gives the chunk's memory back to the driver. pre: it is mapped nowhere.
+void LakeSpace::forget(LakeChunk* chunk) {
+  held_.subtract(chunk->size);
+  Home& home = homes_[chunk->device];
+  home.held = home.held - chunk->size;
+  home.most = home.total;
+  const std::size_t place = chunk->place;
+  std::swap(chunks_[place], chunks_.back());
+  chunks_[place]->place = place;
+  chunks_.pop_back();
+}
+
+void LakeSpace::set_access(AddressRange range) {
+  if (range.size.count == 0) return;
+  memlake::set_access(device_->driver(), range, devices_, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+}
+
+void LakeSpace::settle_in(LakeChunk& chunk, Range& range, Address address, Mapping mapping) {
+  chunk.home.reset();
+  chunk.home.emplace(std::move(mapping));
+  chunk.address = address;
+  chunk.range = &range;
+  range.home = range.home + chunk.size;
+  range.set_chunk(chunk.at(), &chunk);
+}
+
+void LakeSpace::leave(const Part& whole) {
+  LakeChunk& chunk = *whole.chunk;
+  Range& range = *chunk.range;
+  const StreamId stream = range.lane.stream;
+  LakeBlock* old = isolate(whole.run, chunk.at());
+  range.set_chunk(chunk.at(), nullptr);
+  range.home = range.home - chunk.size;
+  chunk.range = nullptr;
+  old->state = BlockState::dead;
+  Retired& retired = retired_.emplace_back(Retired{{}, {}, old, stream, old->free_since});
+  retired.mappings.push_back(std::move(*chunk.home));
+  chunk.home.reset();
+}
+
+void LakeSpace::reap() {
+  for (std::size_t i = 0; i < retired_.size();) {
+    Retired& retired = retired_[i];
+    if (!clock_.has_passed(retired.stream, retired.stamp)) {
+      ++i;
+      continue;
+    }
+    retired.mappings.clear();  // unmaps
+    for (LakeChunk* chunk : retired.viewed) --chunk->views;
+    retired.dead->state = BlockState::unmapped;
+    merge(retired.dead);
+    std::swap(retired, retired_.back());
+    retired_.pop_back();
+  }
+}
+
+void LakeSpace::let_wait(StreamId waiter, const Part& part) {
+  const StreamId owner = part.chunk->range->lane.stream;
+  if (owner == waiter || clock_.has_passed(owner, part.run->free_since)) return;
+  clock_.let_wait(waiter, owner);
+  ++counters_.stream_waits;
+}
+
+Block* LakeSpace::grow(Lane& lane, Bytes size) {
+  const Place place = place_for(lane, size);
+  const Bytes exact = size - (place.run == nullptr ? Bytes{0} : place.run->size);
+  const Bytes need = up(exact);
+  if (need > room()) return nullptr;
+  const Bytes total = std::min(growth(lane, size, need), down(place.hole->size));
+  // The last page of a large block is left to a neighbour, so it is a chunk of its own: the neighbour must not keep a
+  // large one in its place.
+  std::vector<Bytes> sizes;
+  if (size >= kOwnChunksFrom && !is_loading() && total == need && !exact.is_multiple_of(granule_) && need > granule_) {
+    sizes = chunk_sizes(need - granule_, size);
+    sizes.push_back(granule_);
+  } else {
+    sizes = chunk_sizes(total, size);
+  }
+  auto chunks = create(sizes);
+  std::vector<Mapping> mappings;
+  Downwards down_from(*place.range, place.hole->end());
+  for (const auto& chunk : chunks) mappings.push_back(down_from.map(chunk->memory, chunk->size));
+  const AddressRange added{down_from.at(), place.hole->end() - down_from.at()};
+  set_access(added);
+
+  Address at = place.hole->end();
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    at = {at.value - chunks[i]->size.count};
+    settle_in(*chunks[i], *place.range, at, std::move(mappings[i]));
+  }
+  keep(chunks);
+  LakeBlock* added_block = place.hole;
+  if (place.hole->size > added.size) added_block = cut(place.hole, place.hole->size - added.size);
+  added_block->state = BlockState::free;
+  added_block = merge(added_block);
+  index(added_block);
+  return take_high(added_block, size);
+}
+
+/// Without aliases: chunks leave their places before they are mapped anew. Waits in the host for their streams.
+void LakeSpace::leave_early(Plan& plan) {
+  for (const Part& part : plan.moved) clock_.wait(part.chunk->range->lane.stream, part.run->free_since);
+  for (const Part& part : plan.moved) {
+    leave(part);
+    retired_.back().mappings.clear();
+  }
+}
+
+Block* LakeSpace::carry_out(Plan& plan, Bytes size) {
+  Range& range = *plan.place.range;
+  const StreamId stream = range.lane.stream;
+  const Address top = plan.place.hole->end();
+  // From high to low: cutting a run leaves its lower part where it is.
+  const auto by_address = [](const Part& part) { return part.chunk->address; };
+  std::ranges::sort(plan.moved, std::greater<>{}, by_address);
+
+  for (const Part& part : plan.moved) let_wait(stream, part);
+  for (const Part& part : plan.borrowed) let_wait(stream, part);
+  if (plan.odd) let_wait(stream, *plan.odd);
+  if (plan.recreated != nullptr) {
+    const auto gone = std::ranges::find(plan.moved, plan.recreated, &Part::chunk);
+    const Part left = *gone;
+    plan.moved.erase(gone);
+    leave(left);  // its stream has passed, or it would not have been chosen
+    retired_.back().mappings.clear();
+    // What is above it in the same run is a block of its own now.
+    LakeBlock* rest = retired_.back().dead->above();
+    const auto follow = [&](Part& part) {
+      if (part.run == left.run && part.chunk->address > left.chunk->address) part.run = rest;
+    };
+    std::ranges::for_each(plan.moved, follow);
+    std::ranges::for_each(plan.borrowed, follow);
+    if (plan.odd) follow(*plan.odd);
+    forget(plan.recreated);
+    ++counters_.recreated_chunks;
+  }
+  auto fresh = create(plan.fresh);
+
+  // The largest first, so that what is left over at the lower end is small.
+  std::vector<LakeChunk*> chunks;
+  for (const Part& part : plan.moved) chunks.push_back(part.chunk);
+  std::ranges::stable_sort(chunks, std::greater<>{}, &LakeChunk::size);
+  for (const auto& chunk : fresh) chunks.push_back(chunk.get());
+
+  if (!options_.may_alias) leave_early(plan);
+  Downwards down_from(range, top);
+  std::vector<Mapping> mappings;
+  std::vector<View::Piece> pieces;
+  Address bottom_of_chunks = top;
+  try {
+    for (const LakeChunk* chunk : chunks) mappings.push_back(down_from.map(chunk->memory, chunk->size));
+    bottom_of_chunks = down_from.at();
+    for (const Part& part : plan.borrowed)
+      pieces.push_back({part.chunk, nullptr, down_from.map(part.chunk->memory, part.end), part.begin});
+    if (plan.odd)
+      pieces.push_back({plan.odd->chunk, nullptr, down_from.map(plan.odd->chunk->memory, plan.odd->end), {0}});
+    set_access({down_from.at(), top - down_from.at()});
+  } catch (const Error&) {
+    if (!options_.may_alias) {
+      mappings.clear();
+      for (const Part& part : plan.moved) forget(part.chunk);
+    }
+    throw;
+  }
+
+  // From here on nothing fails. First what is lent, then what moves: both cut runs, each from high to low.
+  std::vector<Part> lent = plan.borrowed;
+  Bytes odd_bytes{0};
+  if (plan.odd) {
+    const Bytes own = (plan.place.run == nullptr ? Bytes{0} : plan.place.run->size) + (top - bottom_of_chunks);
+    Bytes borrowed{0};
+    for (const Part& part : plan.borrowed) borrowed = borrowed + part.size();
+    odd_bytes = std::min(plan.odd->size(), size - own - borrowed);
+    lent.push_back({plan.odd->run, plan.odd->chunk, plan.odd->end - odd_bytes, plan.odd->end});
+    pieces.back().begin = lent.back().begin;
+  }
+  struct Cutting {
+    Part part;
+    View::Piece* piece;  // null for a chunk that moves
+  };
+  std::vector<Cutting> cuttings;
+  for (std::size_t i = 0; i < lent.size(); ++i) cuttings.push_back({lent[i], &pieces[i]});
+  if (options_.may_alias)
+    for (const Part& part : plan.moved) cuttings.push_back({part, nullptr});
+  std::ranges::sort(cuttings, std::greater<>{}, [](const Cutting& c) { return c.part.place().begin; });
+  for (const Cutting& cutting : cuttings) {
+    if (cutting.piece == nullptr) {
+      leave(cutting.part);
+      continue;
+    }
+    LakeBlock* block = isolate(cutting.part.run, cutting.part.place());
+    block->state = BlockState::lent;
+    cutting.piece->lent = block;
+    ++cutting.part.chunk->views;
+  }
+  counters_.moved_chunks += plan.moved.size();
+  counters_.borrowed_pieces += pieces.size();
+
+  Address at = top;
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    at = {at.value - chunks[i]->size.count};
+    settle_in(*chunks[i], range, at, std::move(mappings[i]));
+  }
+  keep(fresh);
+
+  LakeBlock* hole = plan.place.hole;
+  const Address lowest = down_from.at();
+  if (hole->address < lowest) hole = cut(hole, lowest - hole->address);
+  if (pieces.empty()) {
+    hole->state = BlockState::free;
+    hole = merge(hole);
+    index(hole);
+    return take_high(hole, size);
+  }
+  return show(plan, hole, bottom_of_chunks, std::move(pieces), size);
+}
+
+/// The block of a plan with borrowed parts: those at its lower end, its own memory above them.
+Block* LakeSpace::show(const Plan& plan, LakeBlock* block, Address top, std::vector<View::Piece> pieces, Bytes size) {
+  auto view = std::make_unique<View>();
+  view->top = top;
+  const StreamId stream = block->stream;
+  Bytes lent{0};
+  bool is_mixed = false;
+  for (const View::Piece& piece : pieces) {
+    lent = lent + piece.lent->size;
+    is_mixed |= piece.lent->stream != stream;
+  }
+  view->pieces = std::move(pieces);
+  const Address bottom{top.value - lent.count};
+  if (block->address < bottom) {
+    view->dead = block;
+    block = cut(block, bottom - block->address);
+    view->dead->state = BlockState::dead;
+  }
+  block->state = BlockState::free;  // in no index: it is about to be handed out
+  if (LakeBlock* run = plan.place.run; run != nullptr) {
+    unindex(run);
+    block->size = block->size + run->size;
+    block->next = run->next;
+    if (block->next != nullptr) {
+      block->next->previous = block;
+    } else {
+      static_cast<Range&>(*block->memory).highest = block;
+    }
+    destroy(run);
+  }
+  // What is too much can only be given back where it is the block's own.
+  if (block->size > size && block->address + size >= top) index(cut(block, size));
+  block->view = view.get();
+  if (is_mixed) block->stream = kNoStream;
+  views_.push_back(std::move(view));
+  used_ = used_ + block->size;
+  return block;
+}
+
+void LakeSpace::end_view(LakeBlock* block) {
+  View* view = block->view;
+  Range& range = static_cast<Range&>(*block->memory);
+  const StreamId stream = range.lane.stream;
+  block->view = nullptr;
+  block->stream = stream;
+  Retired retired{{}, {}, nullptr, stream, clock_.now(stream)};
+  for (View::Piece& piece : view->pieces) {
+    LakeBlock* lent = piece.lent;
+    lent->state = BlockState::free;
+    lent->free_since = clock_.now(lent->stream);
+    index(merge(lent));
+    retired.mappings.push_back(std::move(piece.mapping));
+    retired.viewed.push_back(piece.chunk);
+  }
+  if (block->end() > view->top) {
+    LakeBlock* own = cut(block, view->top - block->address);
+    own->state = BlockState::free;
+    own->free_since = clock_.now(stream);
+    index(merge(own));
+  }
+  block->state = BlockState::dead;
+  if (view->dead != nullptr) {
+    LakeBlock* dead = view->dead;
+    dead->size = dead->size + block->size;
+    dead->next = block->next;
+    if (dead->next != nullptr) {
+      dead->next->previous = dead;
+    } else {
+      range.highest = dead;
+    }
+    destroy(block);
+    block = dead;
+  }
+  retired.dead = block;
+  retired_.push_back(std::move(retired));
+  const auto gone = std::ranges::find(views_, view, &std::unique_ptr<View>::get);
+  std::swap(*gone, views_.back());
+  views_.pop_back();
+  reap();
+}
+
+void LakeSpace::trim(Bytes keep) {
+  for (const Retired& retired : retired_) clock_.wait(retired.stream, retired.stamp);
+  reap();
+  std::vector<Part> wholes = whole_chunks(nullptr);
+  std::ranges::sort(wholes, std::greater<>{}, [](const Part& part) { return part.chunk->address; });
+  for (const Part& part : wholes) {
+    if (held_.now <= keep) break;
+    if (part.chunk->size > held_.now - keep) continue;
+    clock_.wait(part.chunk->range->lane.stream, part.run->free_since);
+    leave(part);
+    retired_.back().mappings.clear();
+    forget(part.chunk);
+  }
+  reap();
+  for (auto& lanes : lanes_)
+    for (auto& lane : lanes)
+      if (lane != nullptr) release_bare_ranges(*lane);
+}
+
+void LakeSpace::release_bare_ranges(Lane& lane) {
+  std::erase_if(lane.ranges, [this](const std::unique_ptr<Range>& range) {
+    const bool is_bare = range->lowest == range->highest && range->lowest->state == BlockState::unmapped;
+    if (is_bare) destroy(range->lowest);
+    return is_bare;
+  });
+}
+
+}  // namespace memlake

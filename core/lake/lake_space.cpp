@@ -1,0 +1,167 @@
+#include "lake/lake_space.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.hpp"
+#include "lake/lake_habits.hpp"
+
+namespace memlake {
+
+namespace {
+
+Bytes total_of(const std::vector<std::shared_ptr<Device>>& devices) {
+  Bytes sum{0};
+  for (const auto& device : devices) sum = sum + device->total_memory();
+  return sum;
+}
+
+enum Rung : int { kGrow, kGather };
+
+}  // namespace
+
+LakeSpace::LakeSpace(std::vector<std::shared_ptr<Device>> devices, const LakeOptions& options, EventSource& events,
+                     Bytes limit)
+    : Space(devices.front(), total_of(devices), events, limit),
+      devices_(std::move(devices)),
+      options_(options),
+      clock_(events) {
+  for (const auto& device : devices_) {
+    const Bytes total = device->total_memory();
+    homes_.push_back({.total = total, .held = {0}, .most = total});
+    // One granule for all of them: chunks of every device lie side by side.
+    const Bytes granule = device->granularity(CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+    granule_ = {granule_.count == 0 ? granule.count : std::lcm(granule_.count, granule.count)};
+  }
+}
+
+LakeSpace::~LakeSpace() = default;
+
+Block* LakeSpace::take(Bytes rounded, StreamId stream) {
+  ++operations_;
+  LakeBlock* run = find(rounded, stream);
+  return run == nullptr ? nullptr : take_high(run, rounded);
+}
+
+template <class Act>
+Block* LakeSpace::try_to(Attempt& attempt, Step::Kind kind, Act&& act) {
+  try {
+    Block* block = act();
+    if (block != nullptr) attempt.block = block;
+    return block;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::out_of_memory) throw;
+    attempt.tried.push_back({kind, true});
+    return nullptr;
+  }
+}
+
+Space::Answer LakeSpace::obtain(Attempt& attempt) {
+  const Bytes size = attempt.rounded;
+  const StreamId stream = attempt.request.stream;
+  Lane& lane = lane_of(stream, size <= kLargestSmall);
+  reap();
+  if (attempt.rung == kGrow) {
+    attempt.rung = kGather;
+    const bool is_pressed = room() < granule_;
+    if (!is_pressed && size <= budget())
+      if (try_to(attempt, Step::Kind::map, [&] { return grow(lane, size); })) return Answer::served;
+    attempt.tried.push_back({Step::Kind::wait_on_device, false});
+    return Answer::behind_waits;
+  }
+  if (size > budget()) return Answer::no_memory;
+  LakeBlock* run = find(size, stream);
+  if (run == nullptr) run = find_elsewhere(size, stream);
+  if (run != nullptr) {
+    if (run->stream != stream && !clock_.has_passed(run->stream, run->free_since)) {
+      clock_.let_wait(stream, run->stream);
+      ++counters_.stream_waits;
+    }
+    attempt.block = take_high(run, size);
+    return Answer::served;
+  }
+  if (try_to(attempt, Step::Kind::map, [&] { return grow(lane, size); })) return Answer::served;
+  // A driver that has less than it should have makes the budget smaller; then a second plan may do with what is there.
+  for (int tries = 0; tries < 2; ++tries) {
+    const bool is_served = try_to(attempt, Step::Kind::gather, [&]() -> Block* {
+                             std::optional<Plan> found = plan(lane, size);
+                             if (!found) return nullptr;
+                             return carry_out(*found, size);
+                           }) != nullptr;
+    reap();
+    if (is_served) return Answer::served;
+    if (attempt.tried.empty() || !attempt.tried.back().has_failed) break;
+  }
+  attempt.tried.push_back({Step::Kind::gather, false});
+  return Answer::no_memory;
+}
+
+void LakeSpace::give_back(Block* block) {
+  ++operations_;
+  auto* mine = static_cast<LakeBlock*>(block);
+  used_ = used_ - mine->size;
+  ever_freed_ = ever_freed_ + mine->size;
+  if (mine->view != nullptr) {
+    end_view(mine);
+    return;
+  }
+  mine->state = BlockState::free;
+  mine->free_since = clock_.now(mine->stream);
+  index(merge(mine));
+}
+
+bool LakeSpace::gives_back_at_once(const Block& block) const {
+  return static_cast<const LakeBlock&>(block).view == nullptr;
+}
+
+void LakeSpace::for_each_owner(const Block& block, const std::function<void(StreamId)>& visit) const {
+  const auto& mine = static_cast<const LakeBlock&>(block);
+  visit(static_cast<const Range&>(*mine.memory).lane.stream);
+  if (mine.view == nullptr) return;
+  for (const View::Piece& piece : mine.view->pieces) visit(piece.lent->stream);
+}
+
+void LakeSpace::for_each(const std::function<void(const Block&)>& visit) const {
+  for (const auto& lanes : lanes_)
+    for (const auto& lane : lanes) {
+      if (lane == nullptr) continue;
+      for (const auto& range : lane->ranges)
+        for (const LakeBlock* block = range->lowest; block != nullptr; block = block->above()) visit(*block);
+    }
+}
+
+std::size_t LakeSpace::segment_count() const {
+  std::size_t count = 0;
+  for (const auto& lanes : lanes_)
+    for (const auto& lane : lanes) count += lane == nullptr ? 0 : lane->ranges.size();
+  return count;
+}
+
+Bytes LakeSpace::reserved_addresses() const {
+  Bytes sum{0};
+  for (const auto& lanes : lanes_)
+    for (const auto& lane : lanes) {
+      if (lane == nullptr) continue;
+      for (const auto& range : lane->ranges) sum = sum + range->range.size;
+    }
+  return sum;
+}
+
+Bytes LakeSpace::largest_free() const {
+  Bytes largest{0};
+  for (std::size_t stream = 0; stream < lanes_.size(); ++stream)
+    largest = std::max(largest, largest_free(static_cast<StreamId>(stream)));
+  return largest;
+}
+
+Bytes LakeSpace::largest_free(StreamId stream) const {
+  Bytes largest{0};
+  for (const bool is_small : {true, false})
+    if (const Lane* lane = known_lane(stream, is_small); lane != nullptr && !lane->free.is_empty())
+      largest = std::max(largest, lane->free.last()->size);
+  return largest;
+}
+
+Bytes LakeSpace::free_for(const Attempt&) const { return held_.now - used_; }
+
+}  // namespace memlake

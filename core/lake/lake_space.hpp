@@ -1,0 +1,168 @@
+#pragma once
+
+// LakeSpace: memory that moves. With room it places blocks as expandable segments do, in larger chunks and with finer
+// steps. At its budget it gives nothing back: it moves chunks that are wholly free to where a request needs them, and
+// borrows the free first parts of others by mapping them a second time. docs/concepts/how_lake_decides.md tells how.
+//
+// Deciding (lake_plan.cpp) reads and touches nothing; acting (lake_executor.cpp) makes all driver calls of a plan before
+// it changes a block, so a call that fails leaves everything as it was.
+
+#include <array>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "blocks/block_map.hpp"
+#include "lake/lake_options.hpp"
+#include "lake/range.hpp"
+#include "lake/stream_clock.hpp"
+#include "space/space.hpp"
+
+namespace memlake {
+
+struct LakeCounters {
+  std::uint64_t moved_chunks = 0;
+  std::uint64_t borrowed_pieces = 0;
+  std::uint64_t recreated_chunks = 0;
+  std::uint64_t stream_waits = 0;
+};
+
+class LakeSpace final : public Space {
+ public:
+  /// All devices must reach each other's memory; addresses are the first one's.
+  LakeSpace(std::vector<std::shared_ptr<Device>> devices, const LakeOptions& options, EventSource& events, Bytes limit);
+  ~LakeSpace() override;
+
+  [[nodiscard]] Bytes round(Bytes requested) const override;
+  Block* take(Bytes rounded, StreamId stream) override;
+  Answer obtain(Attempt& attempt) override;
+  void give_back(Block* block) override;
+  [[nodiscard]] bool serves(const Block& block, Bytes rounded) const override { return block.size == rounded; }
+  [[nodiscard]] bool gives_back_at_once(const Block& block) const override;
+  void for_each_owner(const Block& block, const std::function<void(StreamId)>& visit) const override;
+  void trim(Bytes keep) override;
+  void release_everything() override { trim({0}); }
+
+  void for_each(const std::function<void(const Block&)>& visit) const override;
+  [[nodiscard]] std::size_t segment_count() const override;
+  [[nodiscard]] Bytes largest_free() const override;
+  [[nodiscard]] Bytes largest_free(StreamId stream) const override;
+  [[nodiscard]] Bytes free_for(const Attempt& attempt) const override;
+  void check(Broken& broken) const override;
+
+  [[nodiscard]] const LakeCounters& counters() const { return counters_; }
+  /// Of all ranges.
+  [[nodiscard]] Bytes reserved_addresses() const;
+
+ private:
+  /// One device and what is made on it.
+  struct Home {
+    Bytes total;
+    Bytes held;
+    Bytes most;  ///< what can be held there, as far as is known: the driver may have less than `total` to give
+  };
+  /// Where new memory goes: into `hole`, from its high end; `run` is the free block right above it, or null.
+  struct Place {
+    Range* range;
+    LakeBlock* run;
+    LakeBlock* hole;
+  };
+  /// How a request is met at the budget.
+  struct Plan {
+    Place place;
+    std::vector<Part> moved;          ///< whole chunks
+    LakeChunk* recreated = nullptr;   ///< of these: too large by far, so it is made anew as two
+    std::vector<Bytes> fresh = {};    ///< chunks to create
+    std::vector<Part> borrowed = {};  ///< first parts of chunks
+    std::optional<Part> odd = {};     ///< a part that does not begin with its chunk; only the lowest piece can be one
+  };
+  /// Mappings that wait for their stream before they can go.
+  struct Retired {
+    std::vector<Mapping> mappings;
+    std::vector<LakeChunk*> viewed;  ///< chunks that have one view less then
+    LakeBlock* dead;
+    StreamId stream;
+    StreamClock::Stamp stamp;
+  };
+
+  // Blocks (lake_blocks.cpp).
+  LakeBlock* make_block(Range& range, AddressRange covered, BlockState state);
+  void destroy(LakeBlock* block);
+  /// Cuts after `size` bytes; returns the high part. Neither is indexed.
+  LakeBlock* cut(LakeBlock* block, Bytes size);
+  void index(LakeBlock* block);
+  void unindex(LakeBlock* block);
+  /// Joins it with neighbours in the same state, if it is free or unmapped. pre: it is not indexed; they are.
+  LakeBlock* merge(LakeBlock* block);
+  /// Makes a part of an indexed free block a block of its own, which is not indexed.
+  LakeBlock* isolate(LakeBlock* block, AddressRange part);
+  LakeBlock* take_high(LakeBlock* block, Bytes size);
+
+  // Looking around (lake_plan.cpp).
+  Lane& lane_of(StreamId stream, bool is_small);
+  [[nodiscard]] Lane* known_lane(StreamId stream, bool is_small) const;
+  [[nodiscard]] static LakeBlock* best_fit(const Lane& lane, Bytes size);
+  [[nodiscard]] LakeBlock* find(Bytes size, StreamId stream) const;
+  [[nodiscard]] LakeBlock* find_elsewhere(Bytes size, StreamId stream) const;
+  [[nodiscard]] Bytes budget() const;
+  [[nodiscard]] Bytes room() const;
+  [[nodiscard]] Bytes up(Bytes size) const;
+  [[nodiscard]] Bytes down(Bytes size) const;
+  [[nodiscard]] bool is_loading() const;
+  [[nodiscard]] Bytes chunk_limit(Bytes size) const;
+  Bytes growth(Lane& lane, Bytes size, Bytes need);
+  [[nodiscard]] std::vector<Bytes> chunk_sizes(Bytes total, Bytes size) const;
+  Place place_for(Lane& lane, Bytes size);
+  void add_whole_chunks(LakeBlock* run, std::vector<Part>& parts) const;
+  [[nodiscard]] std::vector<Part> whole_chunks(const LakeBlock* except) const;
+  [[nodiscard]] std::vector<Part> first_parts(const LakeBlock* except) const;
+  [[nodiscard]] std::optional<Part> first_part(LakeBlock* run) const;
+  [[nodiscard]] std::optional<Part> odd_part(LakeBlock* run) const;
+  [[nodiscard]] std::optional<Part> largest_odd_part(const LakeBlock* except) const;
+  [[nodiscard]] std::optional<Plan> plan(Lane& lane, Bytes size);
+  void split_excess(Plan& plan, Bytes size, Bytes excess);
+
+  // Acting (lake_executor.cpp).
+  /// What `act` gives; null if the driver had no memory for it, which is noted in the attempt.
+  template <class Act>
+  Block* try_to(Attempt& attempt, Step::Kind kind, Act&& act);
+  Block* grow(Lane& lane, Bytes size);
+  Block* carry_out(Plan& plan, Bytes size);
+  Range& add_range(Lane& lane, Bytes at_least);
+  /// New chunks; all or none. A driver without memory is noted in the homes, and its error passes.
+  std::vector<std::unique_ptr<LakeChunk>> create(const std::vector<Bytes>& sizes);
+  void keep(std::vector<std::unique_ptr<LakeChunk>>& chunks);
+  void forget(LakeChunk* chunk);
+  void set_access(AddressRange range);
+  void settle_in(LakeChunk& chunk, Range& range, Address address, Mapping mapping);
+  /// The chunk's old place becomes a hole, at once or when its stream has passed.
+  void leave(const Part& whole);
+  void leave_early(Plan& plan);
+  Block* show(const Plan& plan, LakeBlock* block, Address top, std::vector<View::Piece> pieces, Bytes size);
+  void release_bare_ranges(Lane& lane);
+  void end_view(LakeBlock* block);
+  void reap();
+  void let_wait(StreamId waiter, const Part& part);
+
+  std::vector<std::shared_ptr<Device>> devices_;
+  std::vector<Home> homes_;
+  LakeOptions options_;
+  Bytes granule_;
+  StreamClock clock_;
+  BlockGroup small_{true};   // only names: free blocks are in the lanes
+  BlockGroup large_{false};
+  std::vector<std::array<std::unique_ptr<Lane>, 2>> lanes_;  // by stream; large and small
+  std::vector<std::unique_ptr<LakeChunk>> chunks_;
+  std::vector<std::unique_ptr<View>> views_;
+  std::vector<Retired> retired_;
+  std::deque<LakeBlock> store_;  // blocks never move
+  std::vector<LakeBlock*> unused_;
+  bool has_large_range_ = false;
+  std::uint64_t operations_ = 0;
+  Bytes used_;           // by live and pending blocks
+  Bytes ever_freed_;
+  Bytes largest_chunk_;  // ever made
+  LakeCounters counters_;
+};
+
+}  // namespace memlake

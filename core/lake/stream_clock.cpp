@@ -1,0 +1,44 @@
+#include "lake/stream_clock.hpp"
+
+namespace memlake {
+
+void StreamClock::end_epoch(StreamId stream, OfStream& of, Stamp stamp) {
+  if (stamp < of.open) return;
+  of.ended.emplace_back(of.open, events_.record_point(stream));
+  ++of.open;
+}
+
+bool StreamClock::has_passed(StreamId stream, Stamp stamp) {
+  OfStream& known = of(stream);
+  if (stamp <= known.passed) return true;
+  end_epoch(stream, known, stamp);
+  while (!known.ended.empty() && events_.is_done(known.ended.front().second)) {
+    known.passed = known.ended.front().first;
+    known.ended.pop_front();
+  }
+  return stamp <= known.passed;
+}
+
+void StreamClock::wait(StreamId stream, Stamp stamp) {
+  OfStream& known = of(stream);
+  if (stamp <= known.passed) return;
+  end_epoch(stream, known, stamp);
+  while (stamp > known.passed) {
+    events_.wait(known.ended.front().second);
+    known.passed = known.ended.front().first;
+    known.ended.pop_front();
+  }
+}
+
+void StreamClock::let_wait(StreamId waiter, StreamId stream) {
+  const EventSource::Ticket ticket = events_.record_point(stream);
+  try {
+    events_.let_wait(waiter, ticket);
+  } catch (...) {
+    events_.drop(ticket);
+    throw;
+  }
+  events_.drop(ticket);  // the wait is queued; the event may be recorded anew
+}
+
+}  // namespace memlake

@@ -1,0 +1,49 @@
+#pragma once
+
+// StreamClock: how far each stream has come. What is freed gets a stamp; later one can ask whether the stream has passed
+// it. Recording an event for each free would be dear, so a stamp names an epoch of the stream, and an epoch ends when
+// somebody asks.
+
+#include <cstdint>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "space/event_source.hpp"
+
+namespace memlake {
+
+class StreamClock {
+ public:
+  using Stamp = std::uint64_t;
+
+  explicit StreamClock(EventSource& events) : events_(events) {}
+
+  /// For what is freed now in the order of the stream.
+  [[nodiscard]] Stamp now(StreamId stream) { return of(stream).open; }
+  /// Whether the stream has passed it. Asks the driver, and may record an event.
+  bool has_passed(StreamId stream, Stamp stamp);
+  /// Waits in the host until it has.
+  void wait(StreamId stream, Stamp stamp);
+  /// Lets later work of `waiter` wait on the device for all work that `stream` has been given.
+  void let_wait(StreamId waiter, StreamId stream);
+
+ private:
+  struct OfStream {
+    Stamp open = 1;    ///< the epoch that goes on
+    Stamp passed = 0;  ///< the last one that is known to be over
+    std::deque<std::pair<Stamp, EventSource::Ticket>> ended = {};
+  };
+
+  OfStream& of(StreamId stream) {
+    if (streams_.size() <= stream) streams_.resize(std::size_t{stream} + 1);
+    return streams_[stream];
+  }
+  /// Ends the open epoch if the stamp is of it.
+  void end_epoch(StreamId stream, OfStream& of, Stamp stamp);
+
+  EventSource& events_;
+  std::vector<OfStream> streams_;
+};
+
+}  // namespace memlake
