@@ -10,8 +10,8 @@
 #include "bindings.hpp"
 #include "integers.hpp"
 #include "live/live_pool.hpp"
-#include "policy/direct_policy.hpp"
-#include "policy/torch_policy.hpp"
+#include "make_space.hpp"
+#include "policy/torch_options.hpp"
 
 namespace memlake::bindings {
 namespace {
@@ -62,8 +62,10 @@ struct PyPool {
   }
 };
 
-StreamName name_of_stream(const nb::int_& handle, const PyStream* owner) {
-  return {.handle = to_stream(handle), .owner = owner == nullptr ? nullptr : owner->share()};
+StreamName name_of_stream(const nb::int_& handle, const PyStream* owner, const nb::int_& device) {
+  return {.handle = to_stream(handle),
+          .owner = owner == nullptr ? nullptr : owner->share(),
+          .device = to_count(device, "device")};
 }
 
 const char* word_for(Step::Kind kind) {
@@ -145,6 +147,7 @@ nb::dict to_dict(const LiveStats& stats) {
     streams.append(
         nb::make_tuple(reinterpret_cast<std::uint64_t>(of.stream), of.live.count, of.pending.count, of.free.count));
   result["streams"] = streams;
+  result["policy_counters"] = counters_dict(stats.policy_counters);
   return result;
 }
 
@@ -181,9 +184,33 @@ void bind_lease(nb::module_& m) {
           "nbytes", [](PyLease& self) { return self->size().count; }, "How many bytes were asked for.")
       .def_prop_ro(
           "is_open", [](PyLease& self) { return self->is_open(); }, "False after close().")
-      .def_prop_ro("_device", [](PyLease& self) { return PyDevice(self->pool()->device()); })
-      .def_prop_ro("_stream_handle",
-                   [](PyLease& self) { return reinterpret_cast<std::uint64_t>(self->stream_handle()); })
+      .def_prop_ro("_device", [](PyLease& self) { return PyDevice(self->pool()->devices().front()); })
+      .def_prop_ro(
+          "_devices",
+          [](PyLease& self) {
+            nb::list devices;
+            for (const auto& device : self->pool()->devices()) devices.append(PyDevice(device));
+            return devices;
+          },
+          nb::sig("def _devices(self) -> list[Device]"), "Those of its pool.")
+      .def(
+          "_pieces",
+          [](PyLease& self) {
+            nb::list pieces;
+            for (const auto& [device, size] : without_gil([&] { return self->pieces(); }))
+              pieces.append(nb::make_tuple(PyDevice(self->pool()->devices()[device]), size.count));
+            return pieces;
+          },
+          nb::sig("def _pieces(self) -> list[tuple[Device, int]]"), "Where its bytes lie, in order.")
+      .def(
+          "_stream",
+          [](PyLease& self) {
+            const auto stream = without_gil([&] { return self->stream_name(); });
+            return nb::make_tuple(reinterpret_cast<std::uint64_t>(stream.handle),
+                                  PyDevice(self->pool()->devices()[stream.device]));
+          },
+          nb::sig("def _stream(self) -> tuple[int, Device]"),
+          "The stream that it was allocated for: its handle and its device. ClosedError if that stream is gone.")
       .def(
           "_watch", [](PyLease& self) { self.is_watched = true; }, "From now on close() asks `_close_slowly`.")
       .def(
@@ -211,38 +238,38 @@ void bind_lease(nb::module_& m) {
           "_release", [](PyLease& self) { without_gil([&] { self->close(); }); }, "close() without questions.")
       .def(
           "_release_on",
-          [](PyLease& self, const nb::int_& handle, const PyStream* owner) {
-            const StreamName stream = name_of_stream(handle, owner);
+          [](PyLease& self, const nb::int_& handle, const PyStream* owner, const nb::int_& device) {
+            const StreamName stream = name_of_stream(handle, owner, device);
             without_gil([&] { self->close(stream); });
           },
-          nb::arg("handle"), nb::arg("owner").none(), "close(stream=...) without questions.")
+          nb::arg("handle"), nb::arg("owner").none(), nb::arg("device"), "close(stream=...) without questions.")
       .def(
           "_record_use",
-          [](PyLease& self, const nb::int_& handle, const PyStream* owner) {
-            const StreamName stream = name_of_stream(handle, owner);
+          [](PyLease& self, const nb::int_& handle, const PyStream* owner, const nb::int_& device) {
+            const StreamName stream = name_of_stream(handle, owner, device);
             without_gil([&] { self->record_use(stream); });
           },
-          nb::arg("handle"), nb::arg("owner").none());
+          nb::arg("handle"), nb::arg("owner").none(), nb::arg("device"));
 }
 
 void bind_live_pool(nb::class_<PyPool>& pool) {
   pool.def(
           "__init__",
-          [](PyPool* self, const PyDevice& device, const TorchOptions* torch, const nb::object& limit,
+          [](PyPool* self, const nb::list& devices, nb::handle policy, const nb::object& limit,
              nb::object buffer_type) {
-            std::unique_ptr<Policy> policy;
-            if (torch == nullptr) {
-              policy = std::make_unique<DirectPolicy>();
-            } else {
-              policy = std::make_unique<TorchPolicy>(*torch);
-            }
+            std::vector<std::shared_ptr<Device>> shared;
+            for (nb::handle device : devices) shared.push_back(nb::cast<PyDevice&>(device).share());
+            if (shared.empty()) throw nb::value_error("a pool needs a device");
+            const SpaceMaker maker = space_maker(policy);
             const Bytes most =
                 limit.is_none() ? TorchOptions::kUnlimited : to_bytes(nb::cast<nb::int_>(limit), "limit");
-            new (self) PyPool(without_gil([&] { return LivePool::make(device.share(), std::move(policy), most); }),
+            new (self) PyPool(without_gil([&] { return LivePool::make(std::move(shared), maker, most); }),
                               std::move(buffer_type));
           },
-          nb::arg("device"), nb::arg("torch").none(), nb::arg("limit").none(), nb::arg("buffer_type"),
-          "torch=None: no pool, one driver allocation per request. buffer_type: a subclass of Lease.")
+          nb::arg("devices"), nb::arg("policy").none(), nb::arg("limit").none(), nb::arg("buffer_type"),
+          nb::sig("def __init__(self, devices: list[Device], policy: TorchOptions | LakeOptions | None, "
+                  "limit: int | None, buffer_type: type) -> None"),
+          "policy=None: no pool, one driver allocation per request. buffer_type: a subclass of Lease.")
       .def("allocate", &allocate, nb::arg("nbytes").none(), nb::kw_only(), nb::arg("stream") = nb::none(),
            nb::sig("def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.stream.StreamLike = None) -> "
                    "memlake.buffer.Buffer"),
@@ -256,27 +283,30 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
            "    ClosedError: if the pool or its device is closed.")
       .def(
           "_allocate",
-          [](const PyPool& self, const nb::int_& nbytes, const nb::int_& handle, const PyStream* owner) -> nb::object {
+          [](const PyPool& self, const nb::int_& nbytes, const nb::int_& handle, const PyStream* owner,
+             const nb::int_& device) -> nb::object {
             const Bytes size = to_bytes(nbytes, "nbytes");
-            const StreamName stream = name_of_stream(handle, owner);
+            const StreamName stream = name_of_stream(handle, owner, device);
             Shortage shortage;
             auto lease = without_gil([&] { return self.core->allocate(size, stream, shortage); });
             return lease ? self.wrap(*std::move(lease)) : nb::object(to_dict(shortage));
           },
-          nb::arg("nbytes"), nb::arg("handle"), nb::arg("owner").none(),
-          nb::sig("def _allocate(self, nbytes: int, handle: int, owner: StreamOwner | None) -> typing.Any"),
+          nb::arg("nbytes"), nb::arg("handle"), nb::arg("owner").none(), nb::arg("device"),
+          nb::sig(
+              "def _allocate(self, nbytes: int, handle: int, owner: StreamOwner | None, device: int) -> typing.Any"),
           "A buffer, or a dict that says why there is no memory.")
       .def(
           "_preallocate",
-          [](const PyPool& self, const nb::int_& nbytes, const nb::int_& handle, const PyStream* owner) -> nb::object {
+          [](const PyPool& self, const nb::int_& nbytes, const nb::int_& handle, const PyStream* owner,
+             const nb::int_& device) -> nb::object {
             const Bytes size = to_bytes(nbytes, "nbytes");
-            const StreamName stream = name_of_stream(handle, owner);
+            const StreamName stream = name_of_stream(handle, owner, device);
             Shortage shortage;
             if (without_gil([&] { return self.core->preallocate(size, stream, shortage); })) return nb::none();
             return to_dict(shortage);
           },
-          nb::arg("nbytes"), nb::arg("handle"), nb::arg("owner").none(),
-          nb::sig("def _preallocate(self, nbytes: int, handle: int, owner: StreamOwner | None) -> "
+          nb::arg("nbytes"), nb::arg("handle"), nb::arg("owner").none(), nb::arg("device"),
+          nb::sig("def _preallocate(self, nbytes: int, handle: int, owner: StreamOwner | None, device: int) -> "
                   "dict[str, typing.Any] | None"),
           "None, or a dict that says why there is no memory.")
       .def(
@@ -289,7 +319,6 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
       .def("_close", [](const PyPool& self) { without_gil([&] { self.core->close(); }); })
       .def_prop_ro("_is_open", [](const PyPool& self) { return without_gil([&] { return self.core->is_open(); }); })
       .def_prop_ro("_held", [](const PyPool& self) { return without_gil([&] { return self.core->held(); }).count; })
-      .def_prop_ro("_device", [](const PyPool& self) { return PyDevice(self.core->device()); })
       .def(
           "_set_limit",
           [](const PyPool& self, const nb::object& limit) {
@@ -312,8 +341,6 @@ void bind_questions(nb::class_<PyPool>& pool) {
       .def("_find_broken_invariant",
            [](const PyPool& self) { return without_gil([&] { return self.core->find_broken_invariant(); }); })
       .def("_start_recording", [](const PyPool& self) { without_gil([&] { self.core->start_recording(); }); })
-      .def_prop_ro("_is_recording",
-                   [](const PyPool& self) { return without_gil([&] { return self.core->is_recording(); }); })
       .def(
           "_stop_recording",
           [](const PyPool& self) {

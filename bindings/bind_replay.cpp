@@ -8,8 +8,8 @@
 
 #include "bindings.hpp"
 #include "integers.hpp"
-#include "policy/direct_policy.hpp"
-#include "policy/torch_policy.hpp"
+#include "make_space.hpp"
+#include "policy/torch_options.hpp"
 #include "replay/replay.hpp"
 #include "replay/replay_device.hpp"
 
@@ -26,8 +26,7 @@ std::span<const T> as_span(const Column<T>& column) {
 
 /// What a replay needs beside the trace, in plain numbers.
 struct ReplaySettings {
-  TorchOptions torch;
-  bool is_direct = false;
+  SpaceMaker make_space;
   std::uint64_t capacity = 0;
   std::uint64_t limit = TorchOptions::kUnlimited.count;
   EventMode events = EventMode::immediate;
@@ -41,27 +40,25 @@ struct ReplayReport {
   std::vector<std::pair<std::string, std::uint64_t>> calls;
   double modelled_us = 0;
   std::uint64_t host_waits = 0;
+  std::vector<Counter> counters;
 };
-
-std::unique_ptr<Policy> make_policy(const ReplaySettings& settings) {
-  if (settings.is_direct) return std::make_unique<DirectPolicy>();
-  return std::make_unique<TorchPolicy>(settings.torch);
-}
 
 ReplayReport run(Library& library, const TraceColumns& trace, const ReplaySettings& settings) {
   ReplayDevice device(library, {settings.capacity});
   TraceEvents events(settings.events, settings.lag);
-  Pool pool(device.device(), make_policy(settings), events, {settings.limit});
+  Pool pool(settings.make_space({device.device()}, events, {settings.limit}), events);
   ReplayReport report;
   report.outcome = replay(trace, pool, events, settings.options);
   report.stats = pool.stats();
   report.modelled_us = device.calls().modelled_us();
   report.host_waits = events.host_waits;
+  report.counters = pool.space().counters();
   for (std::size_t i = 0; i < call_names.size(); ++i)
     if (const auto count = device.calls().count(static_cast<Call>(i))) report.calls.emplace_back(call_names[i], count);
   for (const auto& [name, count] : {std::pair{"cuEventRecord", events.records},
                                     {"cuEventQuery", events.queries},
-                                    {"cuEventSynchronize", events.synchronisations}})
+                                    {"cuEventSynchronize", events.synchronisations},
+                                    {"cuStreamWaitEvent", events.stream_waits}})
     if (count > 0) report.calls.emplace_back(name, count);
   return report;
 }
@@ -102,6 +99,8 @@ nb::dict calls_of(const ReplayReport& report) {
   return calls;
 }
 
+nb::dict counters_of(const ReplayReport& report) { return counters_dict(report.counters); }
+
 EventMode event_mode(const std::string& name) {
   if (name == "immediate") return EventMode::immediate;
   if (name == "recorded") return EventMode::recorded;
@@ -112,27 +111,6 @@ EventMode event_mode(const std::string& name) {
 }  // namespace
 
 void bind_replay(nb::module_& m) {
-  nb::class_<TorchOptions>(m, "TorchOptions", "The options of PyTorch's allocators, in bytes; PyTorch's own defaults.")
-      .def(nb::init<>())
-      .def_rw("is_expandable", &TorchOptions::is_expandable)
-      .def_prop_rw(
-          "large_segment_size", [](const TorchOptions& self) { return self.large_segment_size.count; },
-          [](TorchOptions& self, const nb::int_& value) {
-            self.large_segment_size = to_bytes(value, "large_segment_size");
-          })
-      .def_prop_rw(
-          "max_split_size", [](const TorchOptions& self) { return self.max_split_size.count; },
-          [](TorchOptions& self, const nb::int_& value) { self.max_split_size = to_bytes(value, "max_split_size"); },
-          "2**64 - 1 until it is set: no limit.")
-      .def_prop_rw(
-          "max_non_split_rounding", [](const TorchOptions& self) { return self.max_non_split_rounding.count; },
-          [](TorchOptions& self, const nb::int_& value) {
-            self.max_non_split_rounding = to_bytes(value, "max_non_split_rounding");
-          })
-      .def_rw("garbage_collection_threshold", &TorchOptions::garbage_collection_threshold)
-      .def_rw("roundup_power2_divisions", &TorchOptions::roundup_power2_divisions,
-              "For requests of 1 MiB, 2 MiB, ... 32 GiB and more.");
-
   nb::class_<ReplayReport>(m, "ReplayReport", "What a replay gave. All sizes in bytes.")
       .def_prop_ro(
           "rows", [](const ReplayReport& self) { return self.outcome.rows; }, "How many rows were replayed.")
@@ -147,6 +125,8 @@ void bind_replay(nb::module_& m) {
       .def_prop_ro("calls", &calls_of, nb::sig("def calls(self) -> dict[str, int]"), "Driver calls by CUDA name.")
       .def_ro("modelled_us", &ReplayReport::modelled_us, "Driver time by the cost table.")
       .def_ro("host_waits", &ReplayReport::host_waits)
+      .def_prop_ro("counters", &counters_of, nb::sig("def counters(self) -> dict[str, int | float]"),
+                   "What only this policy counts.")
       .def_prop_ro("peak_requested", [](const ReplayReport& self) { return self.stats.requested.peak.count; })
       .def_prop_ro("peak_allocated", [](const ReplayReport& self) { return self.stats.allocated.peak.count; })
       .def_prop_ro("peak_held", [](const ReplayReport& self) { return self.stats.held.peak.count; })
@@ -156,27 +136,26 @@ void bind_replay(nb::module_& m) {
 
   m.def(
       "replay",
-      [](Library& emulator, const TorchOptions* torch, const Column<std::uint8_t>& op, const Column<std::uint32_t>& id,
+      [](Library& emulator, nb::handle policy, const Column<std::uint8_t>& op, const Column<std::uint32_t>& id,
          const Column<std::uint64_t>& bytes, const Column<std::uint16_t>& stream, const nb::int_& capacity,
          const nb::object& limit, const std::string& events, const nb::int_& lag, bool goes_on,
          const nb::int_& rows_per_sample) {
         if (op.size() != id.size() || op.size() != bytes.size() || op.size() != stream.size())
           throw nb::value_error("the columns have different lengths");
         ReplaySettings settings;
-        settings.is_direct = torch == nullptr;
-        if (torch != nullptr) settings.torch = *torch;
+        settings.make_space = space_maker(policy);
         settings.capacity = to_bytes(capacity, "capacity").count;
         if (!limit.is_none()) settings.limit = to_bytes(nb::cast<nb::int_>(limit), "limit").count;
         settings.events = event_mode(events);
         settings.lag = to_count(lag, "lag");
-        settings.options = {goes_on, to_count(rows_per_sample, "rows_per_sample"), !settings.is_direct};
+        settings.options = {goes_on, to_count(rows_per_sample, "rows_per_sample"), !policy.is_none()};
         const TraceColumns trace{as_span(op), as_span(id), as_span(bytes), as_span(stream)};
         return without_gil([&] { return run(emulator, trace, settings); });
       },
-      nb::arg("emulator"), nb::arg("torch").none(), nb::arg("op"), nb::arg("id"), nb::arg("bytes"), nb::arg("stream"),
+      nb::arg("emulator"), nb::arg("policy").none(), nb::arg("op"), nb::arg("id"), nb::arg("bytes"), nb::arg("stream"),
       nb::arg("capacity"), nb::arg("limit").none(), nb::arg("events"), nb::arg("lag"), nb::arg("goes_on"),
       nb::arg("rows_per_sample"),
-      "Replays a trace on an emulated device of `capacity` bytes that exists for this call. torch=None: no pool, one\n"
+      "Replays a trace on an emulated device of `capacity` bytes that exists for this call. policy=None: no pool, one\n"
       "driver allocation per request. limit: what may be held, None for no limit. Runs without the GIL.");
 }
 

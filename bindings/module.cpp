@@ -1,6 +1,7 @@
 // memlake._native: a table of contents. Bindings carry no logic; what a class does is written in core/.
 
 #include "bindings.hpp"
+#include "make_space.hpp"
 
 NB_MODULE(_native, m) {
   using namespace memlake::bindings;
@@ -22,6 +23,7 @@ NB_MODULE(_native, m) {
   bind_streams(m);
   bind_emulated_work(m);
   bind_vmm(m);
+  bind_policies(m);
   bind_pool(m);
   bind_replay(m);
   bind_recorded(m);

@@ -48,16 +48,39 @@ Range& LakeSpace::add_range(Lane& lane, Bytes at_least) {
   return *lane.ranges.back();
 }
 
-std::vector<std::unique_ptr<LakeChunk>> LakeSpace::create(const std::vector<Bytes>& sizes) {
+/// The device for the next chunk, by number; `made` is what this request has on each already.
+std::size_t LakeSpace::next_home(const std::vector<Bytes>& made, StreamId stream) const {
+  const auto has_room = [&](std::size_t i) { return homes_[i].held + made[i] + granule_ <= homes_[i].most; };
+  const std::size_t last = homes_.size() - 1;
+  std::size_t best = last;
+  if (options_.placement == Placement::near) {
+    best = std::min(events_.device_of(stream), last);
+    if (has_room(best)) return best;
+  }
+  if (options_.placement == Placement::balance) {
+    const auto share = [&](std::size_t i) {
+      return static_cast<double>((homes_[i].held + made[i]).count) / static_cast<double>(homes_[i].total.count);
+    };
+    for (std::size_t i = 0; i <= last; ++i)
+      if (has_room(i) && (!has_room(best) || share(i) < share(best))) best = i;
+    return best;
+  }
+  for (std::size_t i = 0; i <= last; ++i)
+    if (has_room(i)) return i;
+  return last;
+}
+
+std::vector<std::unique_ptr<LakeChunk>> LakeSpace::create(const std::vector<Bytes>& sizes, StreamId stream) {
   std::vector<std::unique_ptr<LakeChunk>> chunks;
   std::vector<Bytes> made(homes_.size());
   for (Bytes left : sizes)
     while (left.count > 0) {
-      // Fill one device after the other; a chunk lies on one device, so the last one of a device may be smaller.
-      std::size_t on = 0;
-      while (on + 1 < homes_.size() && homes_[on].held + made[on] + granule_ > homes_[on].most) ++on;
+      // A chunk lies on one device, so the last one of a device may be smaller.
+      const std::size_t on = next_home(made, stream);
+      const Bytes taken = homes_[on].held + made[on];
       Bytes size = left;
-      if (on + 1 < homes_.size()) size = std::min(size, down(homes_[on].most - homes_[on].held - made[on]));
+      if (homes_.size() > 1 && taken + granule_ <= homes_[on].most)
+        size = std::min(size, down(homes_[on].most - taken));
       auto chunk = std::make_unique<LakeChunk>();
       try {
         chunk->memory = std::make_shared<PhysicalChunk>(PhysicalChunk::create(devices_[on], size, false));
@@ -163,7 +186,9 @@ Block* LakeSpace::grow(Lane& lane, Bytes size) {
   } else {
     sizes = chunk_sizes(total, size);
   }
-  auto chunks = create(sizes);
+  auto chunks = create(sizes, lane.stream);
+  // Memory of the first device at the lowest addresses, and that of one device together.
+  std::ranges::stable_sort(chunks, std::greater<>{}, [](const auto& chunk) { return chunk->device; });
   std::vector<Mapping> mappings;
   Downwards down_from(*place.range, place.hole->end());
   for (const auto& chunk : chunks) mappings.push_back(down_from.map(chunk->memory, chunk->size));
@@ -221,13 +246,14 @@ Block* LakeSpace::carry_out(Plan& plan, Bytes size) {
     forget(plan.recreated);
     ++counters_.recreated_chunks;
   }
-  auto fresh = create(plan.fresh);
+  auto fresh = create(plan.fresh, stream);
 
   // The largest first, so that what is left over at the lower end is small.
   std::vector<LakeChunk*> chunks;
   for (const Part& part : plan.moved) chunks.push_back(part.chunk);
   std::ranges::stable_sort(chunks, std::greater<>{}, &LakeChunk::size);
   for (const auto& chunk : fresh) chunks.push_back(chunk.get());
+  std::ranges::stable_sort(chunks, std::greater<>{}, &LakeChunk::device);
 
   if (!options_.may_alias) leave_early(plan);
   Downwards down_from(range, top);

@@ -43,8 +43,9 @@ class Chooser {
       const Bytes missing = wanted - chosen_bytes_;
       std::size_t best = largest_ - 1;
       if (parts_[best].chunk->size >= missing) {
-        const auto from = std::lower_bound(parts_.begin(), parts_.begin() + static_cast<std::ptrdiff_t>(largest_),
-                                           missing, [](const Part& part, Bytes size) { return part.chunk->size < size; });
+        const auto from =
+            std::lower_bound(parts_.begin(), parts_.begin() + static_cast<std::ptrdiff_t>(largest_), missing,
+                             [](const Part& part, Bytes size) { return part.chunk->size < size; });
         best = static_cast<std::size_t>(from - parts_.begin());
         while (is_used_[best]) ++best;
       }
@@ -294,7 +295,8 @@ std::optional<Part> LakeSpace::largest_odd_part(const LakeBlock* except) const {
 void LakeSpace::split_excess(Plan& plan, Bytes size, Bytes excess) {
   if (excess.count == 0 || chunk_limit(size) >= excess) return;
   for (const Part& part : plan.moved) {
-    const bool is_done = part.chunk->views == 0 && clock_.has_passed(part.chunk->range->lane.stream, part.run->free_since);
+    const bool is_done =
+        part.chunk->views == 0 && clock_.has_passed(part.chunk->range->lane.stream, part.run->free_since);
     const bool is_best = plan.recreated == nullptr || part.chunk->size < plan.recreated->size;
     if (part.chunk->size > excess && is_done && is_best) plan.recreated = part.chunk;
   }

@@ -162,6 +162,34 @@ Bytes LakeSpace::largest_free(StreamId stream) const {
   return largest;
 }
 
+std::vector<Counter> LakeSpace::counters() const {
+  return {{"moved_chunks", counters_.moved_chunks},
+          {"borrowed_pieces", counters_.borrowed_pieces},
+          {"recreated_chunks", counters_.recreated_chunks},
+          {"stream_waits", counters_.stream_waits},
+          {"chunks", chunks_.size()},
+          {"reserved_addresses", reserved_addresses().count}};
+}
+
+void LakeSpace::for_each_piece(const Block& block, const std::function<void(std::size_t, Bytes)>& visit) const {
+  const auto& mine = static_cast<const LakeBlock&>(block);
+  Address at = mine.address;
+  if (mine.view != nullptr) {
+    const auto& pieces = mine.view->pieces;  // from high to low
+    for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) {
+      visit(piece->chunk->device, piece->lent->size);
+      at = at + piece->lent->size;
+    }
+  }
+  const Range& range = static_cast<const Range&>(*mine.memory);
+  while (at < mine.end()) {
+    const LakeChunk* chunk = range.chunk_at(at);
+    const Address end = std::min(chunk->at().end(), mine.end());
+    visit(chunk->device, end - at);
+    at = end;
+  }
+}
+
 Bytes LakeSpace::free_for(const Attempt&) const { return held_.now - used_; }
 
 }  // namespace memlake

@@ -4,8 +4,8 @@
 // steps. At its budget it gives nothing back: it moves chunks that are wholly free to where a request needs them, and
 // borrows the free first parts of others by mapping them a second time. docs/concepts/how_lake_decides.md tells how.
 //
-// Deciding (lake_plan.cpp) reads and touches nothing; acting (lake_executor.cpp) makes all driver calls of a plan before
-// it changes a block, so a call that fails leaves everything as it was.
+// Deciding (lake_plan.cpp) reads and touches nothing; acting (lake_executor.cpp) makes all driver calls of a plan
+// before it changes a block, so a call that fails leaves everything as it was.
 
 #include <array>
 #include <deque>
@@ -50,7 +50,8 @@ class LakeSpace final : public Space {
   [[nodiscard]] Bytes free_for(const Attempt& attempt) const override;
   void check(Broken& broken) const override;
 
-  [[nodiscard]] const LakeCounters& counters() const { return counters_; }
+  [[nodiscard]] std::vector<Counter> counters() const override;
+  void for_each_piece(const Block& block, const std::function<void(std::size_t, Bytes)>& visit) const override;
   /// Of all ranges.
   [[nodiscard]] Bytes reserved_addresses() const;
 
@@ -130,7 +131,8 @@ class LakeSpace final : public Space {
   Block* carry_out(Plan& plan, Bytes size);
   Range& add_range(Lane& lane, Bytes at_least);
   /// New chunks; all or none. A driver without memory is noted in the homes, and its error passes.
-  std::vector<std::unique_ptr<LakeChunk>> create(const std::vector<Bytes>& sizes);
+  std::vector<std::unique_ptr<LakeChunk>> create(const std::vector<Bytes>& sizes, StreamId stream);
+  [[nodiscard]] std::size_t next_home(const std::vector<Bytes>& made, StreamId stream) const;
   void keep(std::vector<std::unique_ptr<LakeChunk>>& chunks);
   void forget(LakeChunk* chunk);
   void set_access(AddressRange range);
@@ -149,7 +151,7 @@ class LakeSpace final : public Space {
   LakeOptions options_;
   Bytes granule_;
   StreamClock clock_;
-  BlockGroup small_{true};   // only names: free blocks are in the lanes
+  BlockGroup small_{true};  // only names: free blocks are in the lanes
   BlockGroup large_{false};
   std::vector<std::array<std::unique_ptr<Lane>, 2>> lanes_;  // by stream; large and small
   std::vector<std::unique_ptr<LakeChunk>> chunks_;
@@ -159,7 +161,7 @@ class LakeSpace final : public Space {
   std::vector<LakeBlock*> unused_;
   bool has_large_range_ = false;
   std::uint64_t operations_ = 0;
-  Bytes used_;           // by live and pending blocks
+  Bytes used_;  // by live and pending blocks
   Bytes ever_freed_;
   Bytes largest_chunk_;  // ever made
   LakeCounters counters_;

@@ -61,8 +61,8 @@ struct LakeChunk {
   Address address;
   Bytes size;
   Range* range = nullptr;
-  std::size_t device = 0;  ///< by number in the space
-  std::size_t place = 0;   ///< in the space's list
+  std::size_t device = 0;   ///< by number in the space
+  std::size_t place = 0;    ///< in the space's list
   std::uint32_t views = 0;  ///< aliased mappings of it that exist
   std::uint32_t pins = 0;   ///< while there are any it stays where it is
 
@@ -75,8 +75,8 @@ struct Lane {
   BlockGroup& group;
   FreeIndex free{FreeIndex::Ties::high};
   std::vector<std::unique_ptr<Range>> ranges = {};
-  Bytes quantum;                ///< how much it grows by, beyond what is needed
-  std::uint64_t grown_at = 0;   ///< number of the operation at which it grew last
+  Bytes quantum;               ///< how much it grows by, beyond what is needed
+  std::uint64_t grown_at = 0;  ///< number of the operation at which it grew last
 
   [[nodiscard]] bool is_small() const;
   [[nodiscard]] Bytes bytes() const;

@@ -1,8 +1,8 @@
 #pragma once
 
-// StreamClock: how far each stream has come. What is freed gets a stamp; later one can ask whether the stream has passed
-// it. Recording an event for each free would be dear, so a stamp names an epoch of the stream, and an epoch ends when
-// somebody asks.
+// StreamClock: how far each stream has come. What is freed gets a stamp; later one can ask whether the stream has
+// passed it. Recording an event for each free would be dear, so a stamp names an epoch of the stream, and an epoch ends
+// when somebody asks.
 
 #include <cstdint>
 #include <deque>

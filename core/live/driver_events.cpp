@@ -4,52 +4,58 @@ namespace memlake {
 
 EventSource::Ticket DriverEvents::record(StreamId stream, const Block&) { return record_point(stream); }
 
-void DriverEvents::let_wait(StreamId waiter, Ticket ticket) {
-  // A stream that was destroyed gets no more work, so nothing of it can come too early.
-  if (streams_.is_alive(waiter)) stream_wait(*device_, streams_.handle_of(waiter), events_[ticket].handle());
-}
-
 EventSource::Ticket DriverEvents::record_point(StreamId stream) {
-  if (!streams_.is_alive(stream)) {
+  const std::size_t on = streams_.device_of(stream);
+  Device& device = *devices_[on];
+  const bool is_alive = streams_.is_alive(stream);
+  if (!is_alive) {
     // Nothing can be recorded in a stream that was destroyed; its work may still be running.
     ++host_waits_;
-    device_->synchronize();
+    device.synchronize();
   }
-  if (idle_.empty()) {
-    events_.emplace_back(device_, false);
-    idle_.push_back(events_.size() - 1);
+  if (idle_[on].empty()) {
+    events_.push_back({EventOwner(devices_[on], false), on});
+    idle_[on].push_back(events_.size() - 1);
   }
-  const Ticket ticket = idle_.back();
-  // An event of the default stream for a destroyed one: after the wait everything is behind it.
-  const CUstream handle = streams_.is_alive(stream) ? streams_.handle_of(stream) : nullptr;
-  event_record(*device_, events_[ticket].handle(), handle);
-  idle_.pop_back();
+  const Ticket ticket = idle_[on].back();
+  // In the default stream for a destroyed one: after the wait everything is behind it.
+  event_record(device, events_[ticket].event.handle(), is_alive ? streams_.handle_of(stream) : nullptr);
+  idle_[on].pop_back();
   return ticket;
 }
 
+void DriverEvents::let_wait(StreamId waiter, Ticket ticket) {
+  // A stream that was destroyed gets no more work, so nothing of it can come too early.
+  if (!streams_.is_alive(waiter)) return;
+  stream_wait(*devices_[streams_.device_of(waiter)], streams_.handle_of(waiter), events_[ticket].event.handle());
+}
+
 bool DriverEvents::is_done(Ticket ticket) {
-  if (!event_is_done(*device_, events_[ticket].handle())) return false;
-  idle_.push_back(ticket);
+  const OwnEvent& own = events_[ticket];
+  if (!event_is_done(*devices_[own.device], own.event.handle())) return false;
+  drop(ticket);
   return true;
 }
 
 void DriverEvents::wait(Ticket ticket) {
-  if (!event_is_done(*device_, events_[ticket].handle())) {
+  const OwnEvent& own = events_[ticket];
+  if (!event_is_done(*devices_[own.device], own.event.handle())) {
     ++host_waits_;
-    event_synchronize(*device_, events_[ticket].handle());
+    event_synchronize(*devices_[own.device], own.event.handle());
   }
-  idle_.push_back(ticket);
+  drop(ticket);
 }
 
 void DriverEvents::wait_for_stream(StreamId stream) {
+  Device& device = *devices_[streams_.device_of(stream)];
   if (!streams_.is_alive(stream)) {
     ++host_waits_;
-    device_->synchronize();
+    device.synchronize();
     return;
   }
-  if (stream_is_done(*device_, streams_.handle_of(stream))) return;
+  if (stream_is_done(device, streams_.handle_of(stream))) return;
   ++host_waits_;
-  stream_synchronize(*device_, streams_.handle_of(stream));
+  stream_synchronize(device, streams_.handle_of(stream));
 }
 
 }  // namespace memlake

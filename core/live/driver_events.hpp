@@ -1,6 +1,7 @@
 #pragma once
 
-// DriverEvents: the driver's own events, recorded in streams and used again and again.
+// DriverEvents: the driver's own events, recorded in streams and used again and again. An event belongs to a device and
+// is recorded in that device's streams; any stream may wait for it.
 
 #include <memory>
 #include <vector>
@@ -13,24 +14,30 @@ namespace memlake {
 
 class DriverEvents final : public EventSource {
  public:
-  DriverEvents(std::shared_ptr<Device> device, const StreamTable& streams)
-      : device_(std::move(device)), streams_(streams) {}
+  DriverEvents(std::vector<std::shared_ptr<Device>> devices, const StreamTable& streams)
+      : devices_(std::move(devices)), streams_(streams), idle_(devices_.size()) {}
 
   Ticket record(StreamId stream, const Block& block) override;
   Ticket record_point(StreamId stream) override;
   void let_wait(StreamId waiter, Ticket ticket) override;
   bool is_done(Ticket ticket) override;
   void wait(Ticket ticket) override;
-  void drop(Ticket ticket) override { idle_.push_back(ticket); }
+  void drop(Ticket ticket) override { idle_[events_[ticket].device].push_back(ticket); }
+  [[nodiscard]] std::size_t device_of(StreamId stream) const override { return streams_.device_of(stream); }
   void wait_for_stream(StreamId stream) override;
 
   [[nodiscard]] std::uint64_t host_waits() const { return host_waits_; }
 
  private:
-  std::shared_ptr<Device> device_;
+  struct OwnEvent {
+    EventOwner event;
+    std::size_t device;
+  };
+
+  std::vector<std::shared_ptr<Device>> devices_;
   const StreamTable& streams_;
-  std::vector<EventOwner> events_;  // by ticket
-  std::vector<Ticket> idle_;
+  std::vector<OwnEvent> events_;           // by ticket
+  std::vector<std::vector<Ticket>> idle_;  // by device
   std::uint64_t host_waits_ = 0;
 };
 

@@ -18,7 +18,13 @@ Lease::~Lease() {
 
 void Lease::require_open() const { ownership_.require(kNoun); }
 
-CUstream Lease::stream_handle() const { return pool_->handle_of(stream_); }
+StreamName Lease::stream_name() const { return pool_->name_of(stream_); }
+
+std::vector<std::pair<std::size_t, Bytes>> Lease::pieces() const {
+  require_open();
+  if (block_ == nullptr) return {};
+  return pool_->pieces_of(*block_);
+}
 
 void Lease::record_use(const StreamName& stream) {
   require_open();
@@ -35,7 +41,7 @@ bool Lease::close_at_once() {
 void Lease::close() {
   ownership_.end(kNoun, [this] {
     if (block_ == nullptr) return;
-    if (pool_->is_alive(stream_)) pool_->require_not_capturing({.handle = stream_handle()});
+    pool_->require_not_capturing(stream_);
     pool_->free(block_, stream_);
   });
 }

@@ -3,6 +3,8 @@
 // Lease: one allocation of a live pool, owned. Dropping it frees the block; the pool lives at least as long.
 
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "base/ownership.hpp"
 #include "blocks/block.hpp"
@@ -27,10 +29,12 @@ class Lease {
   void require_open() const;
   [[nodiscard]] Address address() const noexcept { return address_; }
   [[nodiscard]] Bytes size() const noexcept { return requested_; }
-  /// The stream it was allocated for.
-  [[nodiscard]] StreamId stream() const noexcept { return stream_; }
-  [[nodiscard]] CUstream stream_handle() const;
+  /// The stream it was allocated for. Error(closed) if that stream was destroyed.
+  [[nodiscard]] StreamName stream_name() const;
   const std::shared_ptr<LivePool>& pool() const noexcept { return pool_; }
+
+  /// Its bytes in order, by the number of the device that they lie on.
+  [[nodiscard]] std::vector<std::pair<std::size_t, Bytes>> pieces() const;
 
   /// Work on another stream uses it.
   void record_use(const StreamName& stream);

@@ -12,34 +12,53 @@
 
 namespace memlake {
 
-std::shared_ptr<LivePool> LivePool::make(std::shared_ptr<Device> device, std::unique_ptr<Policy> policy, Bytes limit) {
-  return std::shared_ptr<LivePool>(new LivePool(std::move(device), std::move(policy), limit));
+namespace {
+
+std::vector<std::shared_ptr<Device>> counted(const std::vector<std::shared_ptr<Device>>& devices, Driver& driver) {
+  std::vector<std::shared_ptr<Device>> same;
+  for (const auto& device : devices) same.push_back(std::make_shared<Device>(device, driver));
+  return same;
 }
 
-LivePool::LivePool(std::shared_ptr<Device> device, std::unique_ptr<Policy> policy, Bytes limit)
-    : given_device_(std::move(device)),
-      counting_(given_device_->driver()),
-      device_(std::make_shared<Device>(given_device_, counting_)),
-      events_(device_, streams_),
-      pool_(std::in_place, device_, std::move(policy), events_, limit) {
-  device_->context();
+}  // namespace
+
+std::shared_ptr<LivePool> LivePool::make(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space,
+                                         Bytes limit) {
+  return std::shared_ptr<LivePool>(new LivePool(std::move(devices), make_space, limit));
+}
+
+LivePool::LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space, Bytes limit)
+    : given_(std::move(devices)),
+      counting_(given_.front()->driver()),
+      devices_(counted(given_, counting_)),
+      events_(devices_, streams_),
+      pool_(std::in_place, make_space(devices_, events_, limit), events_) {
+  for (const auto& device : devices_) device->context();
   counting_.reset();
 }
 
 LivePool::~LivePool() {
   // Unmapping does not wait for the device, so the pool does.
-  if (!pool_ || !device_->can_undo() || is_exiting()) return;
-  if (pool_->space().held().now.count == 0) return;
+  if (!pool_ || !can_undo() || is_exiting() || pool_->space().held().now.count == 0) return;
   try {
-    device_->synchronize();
+    synchronize();
   } catch (const Error& error) {
     report_undo_failure(error);
   }
 }
 
+bool LivePool::can_undo() const noexcept {
+  return std::ranges::all_of(devices_, [](const auto& device) { return device->can_undo(); });
+}
+
+void LivePool::synchronize() {
+  for (const auto& device : devices_) device->synchronize();
+}
+
 void LivePool::require_usable() const {
-  device_->library().require_this_process();
-  if (!device_->is_open()) throw Error(ErrorKind::closed, "the pool's device is closed");
+  devices_.front()->library().require_this_process();
+  for (const auto& device : devices_)
+    if (!device->is_open()) throw Error(ErrorKind::closed, "the pool's device is closed");
 }
 
 void LivePool::require_open_locked() const {
@@ -50,7 +69,7 @@ void LivePool::require_not_capturing(const StreamName& stream) const {
   if (!StreamTable::is_created(stream.handle)) return;  // the default streams cannot be captured here
   require_usable();
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  Driver& driver = given_device_->driver();  // no context is needed for a stream that is not the default one
+  Driver& driver = given_.front()->driver();  // no context is needed for a stream that is not the default one
   check(driver, Call::cuStreamIsCapturing, driver.cuStreamIsCapturing(stream.handle, &status));
   if (status != CU_STREAM_CAPTURE_STATUS_NONE)
     throw Error(ErrorKind::invalid_argument,
@@ -60,7 +79,7 @@ void LivePool::require_not_capturing(const StreamName& stream) const {
 
 std::optional<Lease> LivePool::allocate_at_once(Bytes requested, const StreamName& stream) {
   // allocate() says why, and asks whether a stream is capturing.
-  if (!device_->can_undo() || stream.handle != nullptr) return std::nullopt;
+  if (!can_undo() || stream.handle != nullptr) return std::nullopt;
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock || !pool_) return std::nullopt;
   const auto number = streams_.known_number_of(stream);
@@ -96,7 +115,8 @@ bool LivePool::preallocate(Bytes size, const StreamName& stream, Shortage& short
 }
 
 Shortage LivePool::shortage_locked() {
-  Shortage shortage{.failure = pool_->failure(), .pending_on = {}, .device_free = device_->free_memory()};
+  Shortage shortage{.failure = pool_->failure(), .pending_on = {}, .device_free = {0}};
+  for (const auto& device : devices_) shortage.device_free = shortage.device_free + device->free_memory();
   for (const auto& [stream, bytes] : shortage.failure.pending_on)
     shortage.pending_on.emplace_back(streams_.handle_of(stream), bytes);
   return shortage;
@@ -104,7 +124,7 @@ Shortage LivePool::shortage_locked() {
 
 bool LivePool::free_at_once(Block* block, StreamId stream) {
   // Where nothing is left to undo, nothing is left to wait for either.
-  if (!device_->can_undo()) return true;
+  if (!can_undo()) return true;
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock || !pool_ || !pool_->frees_at_once(*block, stream) || streams_.handle_of(stream) != nullptr) return false;
   pool_->free(block, stream);
@@ -112,7 +132,7 @@ bool LivePool::free_at_once(Block* block, StreamId stream) {
 }
 
 void LivePool::free(Block* block, StreamId stream) {
-  if (!device_->can_undo()) return;
+  if (!can_undo()) return;
   const std::lock_guard lock(mutex_);
   if (pool_) pool_->free(block, stream);
 }
@@ -125,20 +145,27 @@ void LivePool::record_use(Block* block, const StreamName& stream) {
 }
 
 StreamId LivePool::number_of(const StreamName& stream) {
+  require_usable();
   const std::lock_guard lock(mutex_);
   return streams_.number_of(stream);
 }
 
-CUstream LivePool::handle_of(StreamId stream) const {
-  if (!device_->can_undo()) return nullptr;
+StreamName LivePool::name_of(StreamId stream) const {
+  require_usable();
   const std::lock_guard lock(mutex_);
-  return streams_.handle_of(stream);
+  if (!streams_.is_alive(stream)) throw Error(ErrorKind::closed, "the stream of the buffer is closed");
+  return {.handle = streams_.handle_of(stream), .device = streams_.device_of(stream)};
 }
 
-bool LivePool::is_alive(StreamId stream) const {
-  if (!device_->can_undo()) return false;
-  const std::lock_guard lock(mutex_);
-  return streams_.is_alive(stream);
+void LivePool::require_not_capturing(StreamId stream) const {
+  if (!can_undo()) return;
+  StreamName name;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!streams_.is_alive(stream)) return;
+    name.handle = streams_.handle_of(stream);
+  }
+  require_not_capturing(name);
 }
 
 void LivePool::trim(Bytes keep) {
@@ -149,21 +176,21 @@ void LivePool::trim(Bytes keep) {
 }
 
 void LivePool::close() {
-  device_->library().require_this_process();
+  devices_.front()->library().require_this_process();
   const std::lock_guard lock(mutex_);
   if (!pool_) throw Error(ErrorKind::invalid_free, "the pool is closed already");
-  if (device_->is_open()) {
+  if (can_undo()) {
     if (const PoolStats stats = pool_->stats(); stats.allocated.now.count > 0)
       throw Error(ErrorKind::invalid_free, "the pool still has " + std::to_string(stats.allocations - stats.frees) +
                                                " live buffers of " + std::to_string(stats.requested.now.count) +
                                                " bytes in all; close them first");
-    device_->synchronize();  // unmapping does not wait for the device
+    synchronize();  // unmapping does not wait for the device
   }
   pool_.reset();
 }
 
 bool LivePool::is_open() const {
-  if (!device_->can_undo()) return false;
+  if (!can_undo()) return false;
   const std::lock_guard lock(mutex_);
   return pool_.has_value();
 }
@@ -183,7 +210,7 @@ void LivePool::reset_peaks() {
 }
 
 Bytes LivePool::held() const {
-  if (!device_->can_undo()) return {0};
+  if (!can_undo()) return {0};
   const std::lock_guard lock(mutex_);
   return pool_ ? pool_->space().held().now : Bytes{0};
 }
@@ -205,15 +232,11 @@ void LivePool::start_recording() {
 }
 
 RowLog LivePool::stop_recording() {
+  devices_.front()->library().require_this_process();
   const std::lock_guard lock(mutex_);
   if (log_ == nullptr) throw Error(ErrorKind::config, "the pool is not recording");
   if (pool_) pool_->write_to(nullptr);
   return std::move(*std::exchange(log_, nullptr));
-}
-
-bool LivePool::is_recording() const {
-  const std::lock_guard lock(mutex_);
-  return log_ != nullptr;
 }
 
 LiveStats LivePool::stats() const {
@@ -225,6 +248,7 @@ LiveStats LivePool::stats() const {
   stats.limit = pool_->space().limit();
   stats.largest_free = pool_->space().largest_free();
   stats.segment_count = pool_->space().segment_count();
+  stats.policy_counters = pool_->space().counters();
   stats.host_waits = events_.host_waits();
   stats.modelled_us = counting_.modelled_us();
   for (std::size_t i = 0; i < call_names.size(); ++i)
@@ -254,6 +278,24 @@ LiveStats LivePool::stats() const {
     if (of.live.count + of.pending.count + of.free.count > 0) stats.streams.push_back(of);
   }
   return stats;
+}
+
+std::vector<std::pair<std::size_t, Bytes>> LivePool::pieces_of(const Block& block) const {
+  require_usable();
+  const std::lock_guard lock(mutex_);
+  std::vector<std::pair<std::size_t, Bytes>> pieces;
+  Bytes left = block.requested;
+  pool_->space().for_each_piece(block, [&](std::size_t device, Bytes size) {
+    size = std::min(size, left);
+    left = left - size;
+    if (size.count == 0) return;
+    if (!pieces.empty() && pieces.back().first == device) {
+      pieces.back().second = pieces.back().second + size;
+    } else {
+      pieces.emplace_back(device, size);
+    }
+  });
+  return pieces;
 }
 
 std::vector<BlockRecord> LivePool::snapshot() const {

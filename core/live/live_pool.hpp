@@ -52,6 +52,7 @@ struct LiveStats {
   std::uint64_t host_waits = 0;
   double modelled_us = 0;
   std::vector<std::pair<const char*, std::uint64_t>> calls;  ///< by CUDA name; only those that were made
+  std::vector<Counter> policy_counters;                      ///< what only this policy counts
 
   struct OfStream {
     CUstream stream = nullptr;
@@ -64,7 +65,9 @@ struct LiveStats {
 
 class LivePool : public std::enable_shared_from_this<LivePool> {
  public:
-  static std::shared_ptr<LivePool> make(std::shared_ptr<Device> device, std::unique_ptr<Policy> policy, Bytes limit);
+  /// Devices of one driver; their numbers in the pool are their places in the list.
+  static std::shared_ptr<LivePool> make(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space,
+                                        Bytes limit);
   LivePool(const LivePool&) = delete;
   LivePool& operator=(const LivePool&) = delete;
   /// Waits for the device and gives everything back; in a child, on a closed device or at exit nothing.
@@ -94,34 +97,38 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   void start_recording();
   /// What was written since.
   RowLog stop_recording();
-  bool is_recording() const;
 
-  /// The device that the caller gave.
-  const std::shared_ptr<Device>& device() const noexcept { return given_device_; }
+  /// The devices that the caller gave.
+  const std::vector<std::shared_ptr<Device>>& devices() const noexcept { return given_; }
 
  private:
   friend class Lease;
 
-  LivePool(std::shared_ptr<Device> device, std::unique_ptr<Policy> policy, Bytes limit);
+  LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space, Bytes limit);
 
   /// False if it must go through free().
   bool free_at_once(Block* block, StreamId stream);
   void free(Block* block, StreamId stream);
   void record_use(Block* block, const StreamName& stream);
   StreamId number_of(const StreamName& stream);
-  CUstream handle_of(StreamId stream) const;
-  bool is_alive(StreamId stream) const;
+  StreamName name_of(StreamId stream) const;
 
   void require_usable() const;
   void require_open_locked() const;
   /// Memory cannot be ordered in a stream whose work is only being written down.
   void require_not_capturing(const StreamName& stream) const;
+  void require_not_capturing(StreamId stream) const;
   Shortage shortage_locked();
 
-  std::shared_ptr<Device> given_device_;
+  /// Whether what it has on its devices still exists.
+  bool can_undo() const noexcept;
+  void synchronize();
+  std::vector<std::pair<std::size_t, Bytes>> pieces_of(const Block& block) const;
+
+  std::vector<std::shared_ptr<Device>> given_;
   CountingDriver counting_;
-  std::shared_ptr<Device> device_;  // the same, counted
-  mutable std::mutex mutex_;        // guards everything below
+  std::vector<std::shared_ptr<Device>> devices_;  // the same, counted
+  mutable std::mutex mutex_;                      // guards everything below
   StreamTable streams_;
   DriverEvents events_;
   std::optional<Pool> pool_;  // nothing after close()

@@ -15,7 +15,7 @@ std::uintptr_t number(CUstream handle) { return reinterpret_cast<std::uintptr_t>
 }  // namespace
 
 bool StreamTable::is_same(const Entry& entry, const StreamName& stream) {
-  if (entry.handle != stream.handle) return false;
+  if (entry.handle != stream.handle || entry.device != stream.device) return false;
   // Two owners never hold one handle at the same time, so an owner that is gone had another stream.
   if (!entry.is_owned) return true;
   const auto owner = entry.owner.lock();
@@ -25,7 +25,7 @@ bool StreamTable::is_same(const Entry& entry, const StreamName& stream) {
 bool StreamTable::is_created(CUstream handle) { return number(handle) > kPerThread; }
 
 std::optional<StreamId> StreamTable::known_number_of(const StreamName& stream) const {
-  if (number(stream.handle) <= kLegacy) return 0;
+  if (stream.device == 0 && number(stream.handle) <= kLegacy) return 0;
   // From the back: of two streams with one handle the newer is meant. Programs use a handful of streams.
   for (std::size_t i = streams_.size(); i-- > 1;)
     if (is_same(streams_[i], stream)) return static_cast<StreamId>(i);
@@ -38,7 +38,9 @@ StreamId StreamTable::number_of(const StreamName& stream) {
                 "the per-thread default stream is another stream in every thread, so a pool cannot order memory by it; "
                 "make a stream and use that");
   if (const auto known = known_number_of(stream)) return *known;
-  streams_.push_back({.handle = stream.handle, .is_owned = stream.owner != nullptr, .owner = stream.owner});
+  const CUstream handle = number(stream.handle) == kLegacy ? nullptr : stream.handle;
+  streams_.push_back(
+      {.handle = handle, .device = stream.device, .is_owned = stream.owner != nullptr, .owner = stream.owner});
   return static_cast<StreamId>(streams_.size() - 1);
 }
 

@@ -20,11 +20,12 @@ namespace memlake {
 struct StreamName {
   CUstream handle = nullptr;                     ///< null: the default stream
   std::shared_ptr<StreamOwner> owner = nullptr;  ///< null: the default stream, or somebody else's
+  std::size_t device = 0;                        ///< the number of its device in the pool
 };
 
 class StreamTable {
  public:
-  /// The default stream is there from the start, with number 0.
+  /// The default stream of the first device is there from the start, with number 0.
   StreamTable() : streams_(1) {}
 
   /// Its number; a new one for a stream that was not met before. Throws Error(config) for the per-thread default
@@ -36,6 +37,7 @@ class StreamTable {
   [[nodiscard]] std::optional<StreamId> known_number_of(const StreamName& stream) const;
 
   [[nodiscard]] CUstream handle_of(StreamId stream) const { return streams_[stream].handle; }
+  [[nodiscard]] std::size_t device_of(StreamId stream) const { return streams_[stream].device; }
   /// False once a stream whose owner is known was destroyed; then nobody can wait for it by its handle.
   [[nodiscard]] bool is_alive(StreamId stream) const;
   [[nodiscard]] std::size_t size() const { return streams_.size(); }
@@ -43,6 +45,7 @@ class StreamTable {
  private:
   struct Entry {
     CUstream handle = nullptr;
+    std::size_t device = 0;
     bool is_owned = false;
     std::weak_ptr<StreamOwner> owner = {};
   };

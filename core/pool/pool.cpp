@@ -29,8 +29,7 @@ void Pool::reset_peaks() {
 
 Block* Pool::allocate(Bytes requested, StreamId stream) {
   if (awaited_count_ > 0) poll_events();
-  const std::size_t row = log_ == nullptr ? 0 : log_->size();
-  note(RowLog::Op::allocate, stats_.allocations, requested, stream);
+  note(RowLog::Op::allocate, next_id_, requested, stream);
   const Bytes rounded = space_->round(requested);
   if (reusable_here_ > 0)
     if (Block* block = take_over(requested, rounded, stream)) return block;
@@ -38,10 +37,16 @@ Block* Pool::allocate(Bytes requested, StreamId stream) {
     return hand_out(block, requested, stream);
 
   Attempt attempt{.request = {requested, stream}, .rounded = rounded};
-  Block* block = climb(attempt);
+  Block* block = nullptr;
+  try {
+    block = climb(attempt);
+  } catch (...) {
+    note_refusal(stream);
+    throw;
+  }
   if (block == nullptr) {
     ++stats_.ooms;
-    if (log_ != nullptr) log_->has_failed(row);
+    note_refusal(stream);
     return nullptr;
   }
   block = hand_out(block, requested, stream);
@@ -49,11 +54,17 @@ Block* Pool::allocate(Bytes requested, StreamId stream) {
   return block;
 }
 
+/// The request of the last row got nothing. In a replay it may get something; then it is given back at once.
+void Pool::note_refusal(StreamId stream) {
+  if (log_ != nullptr) log_->add(RowLog::Op::free, next_id_, {0}, stream);
+  ++next_id_;
+}
+
 Block* Pool::allocate_cached(Bytes requested, StreamId stream) {
   if (awaited_count_ > 0) return nullptr;
   Block* block = space_->take(space_->round(requested), stream);
   if (block == nullptr) return nullptr;
-  note(RowLog::Op::allocate, stats_.allocations, requested, stream);
+  note(RowLog::Op::allocate, next_id_, requested, stream);
   return hand_out(block, requested, stream);
 }
 
@@ -77,7 +88,8 @@ Block* Pool::hand_out(Block* block, Bytes requested, StreamId user) {
   block->state = BlockState::live;
   block->requested = requested;
   block->user = user;
-  block->id = stats_.allocations++;
+  block->id = next_id_++;
+  ++stats_.allocations;
   live_digest_ ^= live_digest(*block);
   stats_.requested.add(requested);
   stats_.allocated.add(block->size);
@@ -102,7 +114,8 @@ Block* Pool::take_over(Bytes requested, Bytes rounded, StreamId stream) {
     block->state = BlockState::live;
     block->requested = requested;
     block->user = stream;
-    block->id = stats_.allocations++;
+    block->id = next_id_++;
+    ++stats_.allocations;
     live_digest_ ^= live_digest(*block);
     stats_.requested.add(requested);
     stats_.allocated.add(block->size);

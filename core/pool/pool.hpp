@@ -79,6 +79,7 @@ class Pool {
   void settle_behind_waits();
   void settle(const Awaited& awaited);
   void count_held_peak();
+  void note_refusal(StreamId stream);
   [[nodiscard]] Failure describe(const Attempt& attempt) const;
   void note(RowLog::Op op, std::uint64_t id, Bytes bytes, StreamId stream) {
     if (log_ != nullptr) log_->add(op, id, bytes, stream);
@@ -89,6 +90,7 @@ class Pool {
   std::vector<std::deque<Awaited>> awaited_;  // by stream, oldest first
   std::size_t awaited_count_ = 0;
   std::size_t reusable_here_ = 0;  // of those
+  std::uint64_t next_id_ = 0;
   std::uint64_t live_digest_ = 0;  // of the blocks that are live or pending; see pool_check.cpp
   Bytes held_peak_seen_;
   PoolStats stats_;  // but for what is held, which the space counts

@@ -36,15 +36,6 @@ class RowLog {
 
   [[nodiscard]] std::size_t size() const { return op_.size(); }
 
-  /// The request of this row found no memory. What it did to the pool is what empty_cache does: it waited for every
-  /// event and gave back everything free.
-  void has_failed(std::size_t row) {
-    op_[row] = static_cast<std::uint8_t>(Op::empty_cache);
-    id_[row] = 0;
-    bytes_[row] = 0;
-    stream_[row] = 0;
-  }
-
   [[nodiscard]] const std::vector<std::uint8_t>& op() const { return op_; }
   [[nodiscard]] const std::vector<std::uint64_t>& id() const { return id_; }
   [[nodiscard]] const std::vector<std::uint64_t>& bytes() const { return bytes_; }

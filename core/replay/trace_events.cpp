@@ -15,8 +15,8 @@ EventSource::Ticket TraceEvents::record_point(StreamId) {
   ++records;
   if (mode_ == EventMode::immediate) return 0;
   const Ticket ticket = points_.size();
-  // A trace tells when other streams had passed an allocation, not how far a stream is: as behind PyTorch's wait for the
-  // stream of a block, its own work counts as done.
+  // A trace tells when other streams had passed an allocation, not how far a stream is: as behind PyTorch's wait for
+  // the stream of a block, its own work counts as done.
   points_.push_back({row_, mode_ == EventMode::recorded});
   return ticket;
 }

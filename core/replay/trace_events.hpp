@@ -40,7 +40,7 @@ class TraceEvents final : public EventSource {
   std::uint64_t queries = 0;
   std::uint64_t synchronisations = 0;
   std::uint64_t stream_waits = 0;  ///< waits on the device
-  std::uint64_t host_waits = 0;  ///< times the host had to wait for something that was not complete
+  std::uint64_t host_waits = 0;    ///< times the host had to wait for something that was not complete
 
  private:
   struct Point {

@@ -31,6 +31,8 @@ class EventSource {
   virtual void wait(Ticket ticket) = 0;
   /// Nobody asks for this one any more.
   virtual void drop(Ticket ticket) = 0;
+  /// The number of the device that the stream works on.
+  [[nodiscard]] virtual std::size_t device_of(StreamId) const { return 0; }
   /// Waits in the host until the stream has done everything.
   virtual void wait_for_stream(StreamId stream) = 0;
 };

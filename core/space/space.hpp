@@ -5,6 +5,9 @@
 
 #include <functional>
 #include <memory>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "driver/device.hpp"
 #include "policy/policy.hpp"
@@ -13,6 +16,9 @@
 #include "space/level.hpp"
 
 namespace memlake {
+
+/// Something that only one policy counts, under its name.
+using Counter = std::pair<const char*, std::variant<std::uint64_t, double>>;
 
 class Space {
  public:
@@ -70,6 +76,14 @@ class Space {
   /// What is free where this request could have taken it.
   [[nodiscard]] virtual Bytes free_for(const Attempt& attempt) const = 0;
 
+  /// What this policy counts beside what every pool does.
+  [[nodiscard]] virtual std::vector<Counter> counters() const { return {}; }
+
+  /// The bytes of a block in order, by the number of the device that they lie on.
+  virtual void for_each_piece(const Block& block, const std::function<void(std::size_t, Bytes)>& visit) const {
+    visit(0, block.size);
+  }
+
   /// I1 to I5, and that free blocks are offered to whom they may be (I6).
   virtual void check(Broken& broken) const = 0;
 
@@ -86,5 +100,9 @@ class Space {
   Bytes limit_;
   Level held_;  ///< physical memory, created and not released
 };
+
+/// Makes the space of a pool: of one policy with its options, on devices, with a limit.
+using SpaceMaker =
+    std::function<std::unique_ptr<Space>(const std::vector<std::shared_ptr<Device>>&, EventSource&, Bytes)>;
 
 }  // namespace memlake

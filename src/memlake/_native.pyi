@@ -335,117 +335,6 @@ def unmap(mappings: Sequence[Mapping]) -> None:
     nothing. On failure raises and all stay mapped. Mappings of a closed device are gone already and are passed over.
     """
 
-class Lease:
-    """One allocation of a pool; dropping it frees it."""
-
-    @property
-    def ptr(self) -> int:
-        """The device address of its first byte; 0 if it is empty."""
-
-    @property
-    def nbytes(self) -> int:
-        """How many bytes were asked for."""
-
-    @property
-    def is_open(self) -> bool:
-        """False after close()."""
-
-    @property
-    def _device(self) -> Device: ...
-
-    @property
-    def _stream_handle(self) -> int: ...
-
-    def _watch(self) -> None:
-        """From now on close() asks `_close_slowly`."""
-
-    def close(self, *, stream: memlake.stream.StreamLike = None) -> None:
-        """
-        Gives the memory back.
-
-        Args:
-            stream: in whose order it is freed: the memory is reused at once on that stream, elsewhere when that
-                stream has passed. None: the stream that it was allocated for. Another stream must be behind all
-                earlier work on the buffer, for instance by ``stream.wait(earlier)``.
-
-        Raises:
-            InvalidFree: if it was closed before.
-            BufferError: while a NumPy view of it is alive; nothing was changed.
-            ConfigError: if the stream is capturing a graph, or is no stream of this driver.
-        """
-
-    def _release(self) -> None:
-        """close() without questions."""
-
-    def _release_on(self, handle: int, owner: StreamOwner | None) -> None:
-        """close(stream=...) without questions."""
-
-    def _record_use(self, handle: int, owner: StreamOwner | None) -> None: ...
-
-class Pool:
-    """A pool of one device; memlake.Pool is made of it."""
-
-    def __init__(self, device: Device, torch: TorchOptions | None, limit: object | None, buffer_type: object) -> None:
-        """
-        torch=None: no pool, one driver allocation per request. buffer_type: a subclass of Lease.
-        """
-
-    def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.stream.StreamLike = None) -> memlake.buffer.Buffer:
-        """
-        Gives memory.
-
-        Args:
-            nbytes: how much; an int, or a string such as ``"10GiB"``. 0 gives an empty buffer.
-            stream: the stream that uses it first; None: the device's default stream.
-
-        Raises:
-            OutOfMemory: if there is no memory; it says why and what to do.
-            ConfigError: if the size or the stream makes no sense, or the stream is capturing a graph.
-            ClosedError: if the pool or its device is closed.
-        """
-
-    def _allocate(self, nbytes: int, handle: int, owner: StreamOwner | None) -> Any:
-        """A buffer, or a dict that says why there is no memory."""
-
-    def _preallocate(self, nbytes: int, handle: int, owner: StreamOwner | None) -> dict[str, Any] | None:
-        """None, or a dict that says why there is no memory."""
-
-    def _trim(self, keep: int) -> None: ...
-
-    def _close(self) -> None: ...
-
-    @property
-    def _is_open(self) -> bool: ...
-
-    @property
-    def _held(self) -> int: ...
-
-    @property
-    def _device(self) -> Device: ...
-
-    def _set_limit(self, limit: object | None) -> None: ...
-
-    def _reset_peaks(self) -> None: ...
-
-    def _stats(self) -> dict[str, Any]: ...
-
-    def _snapshot(self) -> bytes:
-        """
-        Rows of ten 64-bit numbers: segment, its size, its page, block, its size, requested, stream, state, is small, id.
-        """
-
-    def _find_broken_invariant(self) -> str | None: ...
-
-    def _start_recording(self) -> None: ...
-
-    @property
-    def _is_recording(self) -> bool: ...
-
-    def _stop_recording(self) -> tuple[bytes, bytes, bytes, bytes, bytes]:
-        """
-        The columns as bytes: operation u8, id u64, bytes u64, stream u32, time in microseconds i64.
-        """
-
 class TorchOptions:
     """The options of PyTorch's allocators, in bytes; PyTorch's own defaults."""
 
@@ -489,6 +378,139 @@ class TorchOptions:
     @roundup_power2_divisions.setter
     def roundup_power2_divisions(self, arg: Sequence[int], /) -> None: ...
 
+class LakeOptions:
+    """The options of the policy lake."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def may_alias(self) -> bool:
+        """Whether a chunk may be mapped at two places at once."""
+
+    @may_alias.setter
+    def may_alias(self, arg: bool, /) -> None: ...
+
+    @property
+    def placement(self) -> str:
+        """'fill', 'balance' or 'near'."""
+
+    @placement.setter
+    def placement(self, arg: str, /) -> None: ...
+
+class Lease:
+    """One allocation of a pool; dropping it frees it."""
+
+    @property
+    def ptr(self) -> int:
+        """The device address of its first byte; 0 if it is empty."""
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes were asked for."""
+
+    @property
+    def is_open(self) -> bool:
+        """False after close()."""
+
+    @property
+    def _device(self) -> Device: ...
+
+    @property
+    def _devices(self) -> list[Device]:
+        """Those of its pool."""
+
+    def _pieces(self) -> list[tuple[Device, int]]:
+        """Where its bytes lie, in order."""
+
+    def _stream(self) -> tuple[int, Device]:
+        """
+        The stream that it was allocated for: its handle and its device. ClosedError if that stream is gone.
+        """
+
+    def _watch(self) -> None:
+        """From now on close() asks `_close_slowly`."""
+
+    def close(self, *, stream: memlake.stream.StreamLike = None) -> None:
+        """
+        Gives the memory back.
+
+        Args:
+            stream: in whose order it is freed: the memory is reused at once on that stream, elsewhere when that
+                stream has passed. None: the stream that it was allocated for. Another stream must be behind all
+                earlier work on the buffer, for instance by ``stream.wait(earlier)``.
+
+        Raises:
+            InvalidFree: if it was closed before.
+            BufferError: while a NumPy view of it is alive; nothing was changed.
+            ConfigError: if the stream is capturing a graph, or is no stream of this driver.
+        """
+
+    def _release(self) -> None:
+        """close() without questions."""
+
+    def _release_on(self, handle: int, owner: StreamOwner | None, device: int) -> None:
+        """close(stream=...) without questions."""
+
+    def _record_use(self, handle: int, owner: StreamOwner | None, device: int) -> None: ...
+
+class Pool:
+    """A pool of one device; memlake.Pool is made of it."""
+
+    def __init__(self, devices: list[Device], policy: TorchOptions | LakeOptions | None, limit: int | None, buffer_type: type) -> None:
+        """
+        policy=None: no pool, one driver allocation per request. buffer_type: a subclass of Lease.
+        """
+
+    def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.stream.StreamLike = None) -> memlake.buffer.Buffer:
+        """
+        Gives memory.
+
+        Args:
+            nbytes: how much; an int, or a string such as ``"10GiB"``. 0 gives an empty buffer.
+            stream: the stream that uses it first; None: the device's default stream.
+
+        Raises:
+            OutOfMemory: if there is no memory; it says why and what to do.
+            ConfigError: if the size or the stream makes no sense, or the stream is capturing a graph.
+            ClosedError: if the pool or its device is closed.
+        """
+
+    def _allocate(self, nbytes: int, handle: int, owner: StreamOwner | None, device: int) -> Any:
+        """A buffer, or a dict that says why there is no memory."""
+
+    def _preallocate(self, nbytes: int, handle: int, owner: StreamOwner | None, device: int) -> dict[str, Any] | None:
+        """None, or a dict that says why there is no memory."""
+
+    def _trim(self, keep: int) -> None: ...
+
+    def _close(self) -> None: ...
+
+    @property
+    def _is_open(self) -> bool: ...
+
+    @property
+    def _held(self) -> int: ...
+
+    def _set_limit(self, limit: object | None) -> None: ...
+
+    def _reset_peaks(self) -> None: ...
+
+    def _stats(self) -> dict[str, Any]: ...
+
+    def _snapshot(self) -> bytes:
+        """
+        Rows of ten 64-bit numbers: segment, its size, its page, block, its size, requested, stream, state, is small, id.
+        """
+
+    def _find_broken_invariant(self) -> str | None: ...
+
+    def _start_recording(self) -> None: ...
+
+    def _stop_recording(self) -> tuple[bytes, bytes, bytes, bytes, bytes]:
+        """
+        The columns as bytes: operation u8, id u64, bytes u64, stream u32, time in microseconds i64.
+        """
+
 class ReplayReport:
     """What a replay gave. All sizes in bytes."""
 
@@ -522,6 +544,10 @@ class ReplayReport:
     def host_waits(self) -> int: ...
 
     @property
+    def counters(self) -> dict[str, int | float]:
+        """What only this policy counts."""
+
+    @property
     def peak_requested(self) -> int: ...
 
     @property
@@ -539,9 +565,9 @@ class ReplayReport:
     @property
     def ooms(self) -> int: ...
 
-def replay(emulator: Driver, torch: TorchOptions | None, op: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], id: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], bytes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], capacity: int, limit: object | None, events: str, lag: int, goes_on: bool, rows_per_sample: int) -> ReplayReport:
+def replay(emulator: Driver, policy: object | None, op: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], id: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], bytes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], capacity: int, limit: object | None, events: str, lag: int, goes_on: bool, rows_per_sample: int) -> ReplayReport:
     """
-    Replays a trace on an emulated device of `capacity` bytes that exists for this call. torch=None: no pool, one
+    Replays a trace on an emulated device of `capacity` bytes that exists for this call. policy=None: no pool, one
     driver allocation per request. limit: what may be held, None for no limit. Runs without the GIL.
     """
 

@@ -55,21 +55,29 @@ class Buffer(_native.Lease, Memory):
 
     @property
     def device(self) -> Device:
-        """The device whose memory it is."""
+        """The device whose memory it is, or the first of several."""
         return Device._of(self._device)
 
     @property
     def stream(self) -> Stream:
-        """The stream that it was allocated for."""
-        device = self.device
-        handle = self._stream_handle
+        """The stream that it was allocated for.
+
+        Raises:
+            ClosedError: if that stream, or the device, was closed.
+        """
+        handle, core = self._stream()
+        device = Device._of(core)
         return device.default_stream if handle == 0 else Stream.from_handle(handle, device=device)
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
         """Where its bytes lie: parts in order of their offset; neighbours on one device are one piece."""
-        self._require_open()
-        return (Piece(self.device, 0, self.nbytes),) if self.nbytes else ()
+        found = []
+        offset = 0
+        for core, nbytes in self._pieces():
+            found.append(Piece(Device._of(core), offset, nbytes))
+            offset += nbytes
+        return tuple(found)
 
     def record_stream(self, stream: StreamLike) -> None:
         """Says that work on another stream uses the buffer: after its free it is reused when that stream has passed.
@@ -81,7 +89,7 @@ class Buffer(_native.Lease, Memory):
             ConfigError: if it is no stream of the buffer's device.
         """
         self._require_open()
-        self._record_use(*stream_arguments(stream, self.device))
+        self._record_use(*stream_arguments(stream, self._all_devices()))
 
     def numpy(self, dtype: DTypeLike = "uint8") -> NDArray[Any]:
         """The memory itself as a NumPy array: no copy. Only where the CPU can touch it.
@@ -108,7 +116,7 @@ class Buffer(_native.Lease, Memory):
         if stream is None:
             self._release()
         else:
-            self._release_on(*stream_arguments(stream, self.device))
+            self._release_on(*stream_arguments(stream, self._all_devices()))
 
     @property
     def _views(self) -> LiveViews:
@@ -130,7 +138,10 @@ class Buffer(_native.Lease, Memory):
         yield
 
     def _viewed_devices(self) -> set[Device]:
-        return {self.device}
+        return {piece.device for piece in self.pieces}
+
+    def _all_devices(self) -> list[Device]:
+        return [Device._of(core) for core in self._devices]
 
     def _host_rights(self) -> str:
         return "rw"

@@ -43,7 +43,8 @@ class Pool(_native.Pool):
     until its last buffer is gone. In a forked child it refuses to work: devices do not survive a fork.
 
     Args:
-        devices: the device, or a list with one device.
+        devices: the device, or several of one driver that reach each other's memory. Several make one pool: a buffer
+            is one range of addresses whose memory may lie on all of them. That needs the policy ``"lake"``.
         policy: how memory is found: a name, PyTorch's configuration string, or options (see `memlake.policies`).
         limit: what the pool may hold, in bytes or as a share of the device such as ``"90%"``; None: no limit. It may
             be changed later.
@@ -52,7 +53,8 @@ class Pool(_native.Pool):
         initial_size: memory that is taken from the driver at once, for the default stream.
         location: ``"device"``. Nothing else is offered yet.
         handle_type: None. Sharing between processes is not offered yet.
-        placement: ``"fill"``; for pools of several devices, which are not offered yet.
+        placement: on which of several devices new memory is made: ``"fill"`` the first that has room, ``"balance"``
+            them, or ``"near"``: the device of the request's stream first.
         spill: None. Spilling to the host is not offered yet.
         on_failure: one or more functions that are asked, in order, before a request is refused. Each is called with the
             size of the request and without any lock; if one returns something true (because it freed memory), the
@@ -67,6 +69,7 @@ class Pool(_native.Pool):
 
     __slots__ = (
         "__weakref__",
+        "_all",
         "_high_callback",
         "_high_mark",
         "_is_high",
@@ -87,7 +90,7 @@ class Pool(_native.Pool):
     def __init__(
         self,
         devices: Device | Sequence[Device],
-        policy: str | Options = "expandable",
+        policy: str | Options = "lake",
         *,
         limit: Size | None = None,
         max_size: Size | None = None,
@@ -100,11 +103,13 @@ class Pool(_native.Pool):
         on_failure: FailureCallback | Iterable[FailureCallback] = (),
         on_high: tuple[Size, Callable[[Pool], object]] | None = None,
     ) -> None:
-        self._on = _one_device(devices)
-        core = open_core(self._on)
-        self._total = total = self._on.total_memory
-        _refuse_what_is_not_there_yet(release_threshold, location, handle_type, placement, spill)
+        self._all = _device_list(devices)
+        self._on = self._all[0]
+        cores = [open_core(device) for device in self._all]
+        self._total = total = sum(device.total_memory for device in self._all)
+        _refuse_what_is_not_there_yet(release_threshold, location, handle_type, spill)
         self._policy = resolve_policy(policy)
+        native = _native_options(self._policy, self._all, placement)
         self._limit = None if limit is None else parse_bytes(limit, of=total, what="limit")
         self._max_size = None if max_size is None else parse_bytes(max_size, of=total, what="max_size")
         functions = on_failure if isinstance(on_failure, Iterable) else (on_failure,)
@@ -115,7 +120,7 @@ class Pool(_native.Pool):
         self._is_high = False
         self._recording = None
         first = parse_bytes(initial_size, of=total, what="initial_size")
-        super().__init__(core, self._policy.to_native(), self._effective_limit(), Buffer)
+        super().__init__(cores, native, self._effective_limit(), Buffer)
         self._is_made = True
         if first:
             try:
@@ -126,13 +131,13 @@ class Pool(_native.Pool):
 
     @property
     def device(self) -> Device:
-        """The device whose memory it is."""
+        """The device whose memory it is, or the first of several."""
         return self._on
 
     @property
     def devices(self) -> tuple[Device, ...]:
         """The devices whose memory it is."""
-        return (self._on,)
+        return self._all
 
     @property
     def policy(self) -> Options:
@@ -183,7 +188,7 @@ class Pool(_native.Pool):
         size = parse_bytes(nbytes, of=self._total, what="nbytes")
         if self._policy.name == "direct":
             raise ConfigError('the policy "direct" keeps no memory, so nothing can be taken in advance')
-        arguments = stream_arguments(stream, self._on)
+        arguments = stream_arguments(stream, self._all)
         self._until_there_is_memory(size, lambda: self._preallocate(size, *arguments))
         self._tell_if_high()
 
@@ -263,7 +268,7 @@ class Pool(_native.Pool):
     def _allocate_slowly(self, nbytes: Size, stream: StreamLike) -> Buffer:
         """allocate() where the fast path in the core has no answer."""
         size = parse_bytes(nbytes, of=self._total, what="nbytes")
-        arguments = stream_arguments(stream, self._on)
+        arguments = stream_arguments(stream, self._all)
         buffer = self._allocate(size, *arguments)
         if not isinstance(buffer, Buffer):
             buffer = self._until_there_is_memory(size, lambda: self._allocate(size, *arguments), buffer)
@@ -317,9 +322,9 @@ class Pool(_native.Pool):
         return f"Pool({self._on!r}, policy={self._policy.label!r}, held={format_bytes(self._held)})"
 
 
-def _one_device(devices: Device | Sequence[Device]) -> Device:
+def _device_list(devices: Device | Sequence[Device]) -> tuple[Device, ...]:
     if isinstance(devices, Device):
-        return devices
+        return (devices,)
     if not isinstance(devices, Sequence) or isinstance(devices, str | bytes):
         raise ConfigError(f"a pool needs a memlake Device, got {type(devices).__name__}; see memlake.devices()")
     if not devices:
@@ -327,22 +332,41 @@ def _one_device(devices: Device | Sequence[Device]) -> Device:
     for device in devices:
         if not isinstance(device, Device):
             raise ConfigError(f"a pool needs memlake Devices, got a list with {type(device).__name__}")
-    if len(devices) > 1:
+    if len(set(devices)) < len(devices):
+        raise ConfigError("a pool needs different devices; one is there twice")
+    for device in devices:
+        for other in devices:
+            if not device.can_access(other):
+                raise ConfigError(
+                    f"{device!r} cannot reach the memory of {other!r}, so they cannot share a pool; make one pool each"
+                )
+    return tuple(devices)
+
+
+def _native_options(
+    policy: Options, devices: tuple[Device, ...], placement: str
+) -> _native.TorchOptions | _native.LakeOptions | None:
+    if placement not in ("fill", "balance", "near"):
+        raise ConfigError(f"placement must be 'fill', 'balance' or 'near', got {placement!r}")
+    native = policy.to_native()
+    if isinstance(native, _native.LakeOptions):
+        native.placement = placement
+    elif len(devices) > 1:
         raise ConfigError(
-            f"a pool over {len(devices)} devices needs a policy that stitches, which does not exist yet; make one pool "
-            "per device, or stitch by hand with memlake.vmm.Segment"
+            f'a pool over {len(devices)} devices needs the policy "lake"; {policy.name!r} knows one device'
         )
-    return devices[0]
+    elif placement != "fill":
+        raise ConfigError('placement is about several devices, which need the policy "lake"')
+    return native
 
 
 def _refuse_what_is_not_there_yet(
-    release_threshold: Size, location: str, handle_type: str | None, placement: str, spill: str | None
+    release_threshold: Size, location: str, handle_type: str | None, spill: str | None
 ) -> None:
     offered = {
         "release_threshold": (release_threshold, "max", "pools keep freed memory until trim()"),
         "location": (location, "device", "pools of host memory do not exist yet"),
         "handle_type": (handle_type, None, "sharing between processes does not exist yet"),
-        "placement": (placement, "fill", "it is about pools of several devices, which do not exist yet"),
         "spill": (spill, None, "spilling to the host does not exist yet"),
     }
     for name, (given, only, reason) in offered.items():

@@ -10,9 +10,9 @@ import numpy as np
 
 __all__ = ["BlockInfo", "PoolSnapshot", "SegmentInfo"]
 
-_STATES = ("free", "live", "pending", "unmapped")  # the order of BlockState in the core
+_STATES = ("free", "live", "pending", "unmapped", "lent", "dead")  # the order of BlockState in the core
 _COLUMNS = ("segment", "segment_size", "page", "address", "nbytes", "requested", "stream", "state", "is_small", "id")
-# PyTorch's words for them; addresses without memory are no blocks there.
+# PyTorch's words for the states in which a block's bytes count; the others are no blocks there.
 _TORCH_STATES = {"free": "inactive", "live": "active_allocated", "pending": "active_awaiting_free"}
 
 
@@ -23,8 +23,8 @@ class BlockInfo:
     Attributes:
         address, nbytes: where it lies.
         requested: what the caller asked for; 0 if nobody has it.
-        state: ``"live"``, ``"pending"``, ``"free"``, or ``"unmapped"``: addresses of an expandable segment without
-            memory.
+        state: ``"live"``, ``"pending"``, ``"free"``; ``"unmapped"``: addresses without memory; ``"lent"``: in use
+            through a buffer elsewhere, where its bytes count; ``"dead"``: addresses that wait to be unmapped.
         stream: handle of the stream that it is for.
     """
 
@@ -60,7 +60,7 @@ class SegmentInfo:
     @property
     def held(self) -> int:
         """Bytes of memory behind its addresses."""
-        return sum(block.nbytes for block in self.blocks if block.state != "unmapped")
+        return sum(block.nbytes for block in self.blocks if block.state in _TORCH_STATES)
 
 
 class PoolSnapshot:
@@ -106,7 +106,7 @@ class PoolSnapshot:
                     "frames": [],
                 }
                 for block in segment.blocks
-                if block.state != "unmapped"
+                if block.state in _TORCH_STATES
             ]
             segments.append(
                 {

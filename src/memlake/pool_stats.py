@@ -50,6 +50,7 @@ class PoolStats:
         driver_calls: calls of this pool to the driver, by CUDA name.
         modelled_driver_ms: what they would take on a GPU, by the cost table (core/driver/cost_model.hpp).
         streams: the memory of each stream.
+        policy_counters: what only this policy counts, for instance how many chunks a lake has moved.
     """
 
     requested: int
@@ -77,6 +78,7 @@ class PoolStats:
     driver_calls: dict[str, int]
     modelled_driver_ms: float
     streams: tuple[StreamStats, ...]
+    policy_counters: dict[str, int | float]
 
     @classmethod
     def of(cls, native: dict[str, Any], limit: int | None) -> PoolStats:
@@ -112,6 +114,7 @@ class PoolStats:
                 StreamStats(stream=stream, live=live, pending=pending, free=free)
                 for stream, live, pending, free in native["streams"]
             ),
+            policy_counters=dict(native["policy_counters"]),
         )
 
     def to_dict(self) -> dict[str, Any]:

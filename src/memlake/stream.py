@@ -9,6 +9,7 @@ from memlake.errors import ClosedError, ConfigError, InvalidFree
 from memlake.event import Event
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
     from typing_extensions import Self
@@ -193,18 +194,26 @@ def resolve_stream(stream: StreamLike, device: Device) -> Stream:
     return stream
 
 
-def stream_arguments(stream: StreamLike, device: Device) -> tuple[int, _native.StreamOwner | None]:
-    """A stream of this very device as the core's pools take it: its handle, and its owner if memlake made it.
+def stream_arguments(stream: StreamLike, devices: Sequence[Device]) -> tuple[int, _native.StreamOwner | None, int]:
+    """A stream of one of these devices as the core's pools take it.
+
+    Args:
+        stream: see `resolve_stream`; None: the first device's default stream.
+        devices: those of the pool.
+
+    Returns:
+        Its handle, its owner if memlake made it, and the number of its device.
 
     Raises:
-        ConfigError: if it is no stream of the device.
-        ClosedError: if it, or the device, is closed.
+        ConfigError: if it is a stream of another device.
+        ClosedError: if it, or its device, is closed.
     """
-    target = resolve_stream(stream, device)
-    if target.device != device:
-        raise ConfigError(f"{target!r} is a stream of another device than {device!r}, where the memory is")
+    target = resolve_stream(stream, devices[0])
     target._open_device()
-    return target._handle, target._owner
+    for number, device in enumerate(devices):
+        if target.device == device:
+            return target._handle, target._owner, number
+    raise ConfigError(f"{target!r} is a stream of another device than {devices[0]!r}, where the memory is")
 
 
 def _foreign_handle(stream: object) -> int:

@@ -7,10 +7,12 @@
 
 #include "driver/transfer.hpp"
 #include "emulated.hpp"
+#include "lake/lake_space.hpp"
 #include "live/live_pool.hpp"
 #include "policy/direct_policy.hpp"
 #include "policy/torch_policy.hpp"
 #include "replay/trace_events.hpp"
+#include "space/segment_space.hpp"
 #include "test.hpp"
 
 namespace memlake {
@@ -19,15 +21,24 @@ namespace {
 constexpr Bytes kUnlimited = TorchOptions::kUnlimited;
 const char* const kDevice = "devices=1,memory=512MiB,backing=none";
 
-enum class Kind { caching, expandable, direct };
+enum class Kind { caching, expandable, direct, lake, plain_lake };
 
 std::unique_ptr<Policy> make_policy(Kind kind) {
   if (kind == Kind::direct) return std::make_unique<DirectPolicy>();
   return std::make_unique<TorchPolicy>(TorchOptions{.is_expandable = kind == Kind::expandable});
 }
 
+std::unique_ptr<Space> make_space(Kind kind, const std::vector<std::shared_ptr<Device>>& on, EventSource& events,
+                                  Bytes limit) {
+  if (kind == Kind::lake || kind == Kind::plain_lake)
+    return std::make_unique<LakeSpace>(on, LakeOptions{.may_alias = kind == Kind::lake}, events, limit);
+  return std::make_unique<SegmentSpace>(on.front(), make_policy(kind), events, limit);
+}
+
 std::shared_ptr<LivePool> make_pool(const test::EmulatedDevices& devices, Kind kind, Bytes limit = kUnlimited) {
-  return LivePool::make(devices[0], make_policy(kind), limit);
+  return LivePool::make(
+      {devices[0]},
+      [kind](const auto& on, EventSource& events, Bytes most) { return make_space(kind, on, events, most); }, limit);
 }
 
 Lease take(LivePool& pool, Bytes size, const StreamName& stream = {}) {
@@ -149,7 +160,7 @@ TEST(a_pool_lives_until_its_last_lease_is_gone) {
 }
 
 TEST(a_closed_pool_has_given_everything_back) {
-  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct}) {
+  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct, Kind::lake, Kind::plain_lake}) {
     const test::EmulatedDevices devices(kDevice);
     const test::Holdings before;
     const auto pool = make_pool(devices, kind);
@@ -198,7 +209,7 @@ TEST(memory_that_was_taken_in_advance_needs_no_further_driver_call) {
 }
 
 TEST(the_limit_holds_for_every_policy) {
-  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct}) {
+  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct, Kind::lake, Kind::plain_lake}) {
     const test::EmulatedDevices devices(kDevice);
     const auto pool = make_pool(devices, kind, MiB * 100);
     Shortage shortage;
@@ -253,7 +264,7 @@ class RandomProgram {
         if (random_() % 50 == 0) pool_->trim({random_() % (MiB * 256).count});
         if (!live_.empty()) {
           Lease lease = take_one();
-          stream_synchronize(*device_, lease.stream_handle());  // so that `stream` is behind its work
+          stream_synchronize(*device_, lease.stream_name().handle);  // so that `stream` is behind its work
           fill(*device_, lease.address(), 9, lease.size(), stream.handle);
           lease.close(stream);
         }
@@ -279,7 +290,7 @@ class RandomProgram {
 };
 
 TEST(every_invariant_holds_after_every_step_of_a_long_random_run) {
-  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct})
+  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct, Kind::lake, Kind::plain_lake})
     for (unsigned seed = 0; seed < 3; ++seed) {
       const test::EmulatedDevices devices("devices=1,memory=256MiB,backing=none");
       const auto pool = make_pool(devices, kind);
@@ -293,7 +304,7 @@ TEST(every_invariant_holds_after_every_step_of_a_long_random_run) {
 }
 
 TEST(threads_may_share_a_pool) {
-  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct}) {
+  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct, Kind::lake, Kind::plain_lake}) {
     const test::EmulatedDevices devices("devices=1,memory=256MiB,backing=none");
     const auto pool = make_pool(devices, kind);
     {
@@ -312,7 +323,7 @@ TEST(threads_may_share_a_pool) {
 
 TEST(a_driver_call_that_fails_loses_nothing) {
   FailingDriver& failing = test::emulator().failing();
-  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct})
+  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct, Kind::lake, Kind::plain_lake})
     for (const CUresult fault : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN}) {
       std::uint64_t faults = 0;
       for (std::uint64_t nth = 1; nth < 400; nth += 3) {
@@ -398,9 +409,11 @@ TEST(a_recording_replays_what_happened) {
   EXPECT(!pool->allocate(GiB, {}, shortage).has_value());
   pool->trim(MiB);
   const RowLog log = pool->stop_recording();
-  const std::vector<std::uint8_t> wanted{0, 0, 1, 6, 8};
+  // The request that was refused is there, and is given back at once.
+  const std::vector<std::uint8_t> wanted{0, 0, 1, 0, 1, 8};
   EXPECT(log.op() == wanted);
-  EXPECT(log.bytes() == (std::vector<std::uint64_t>{(MiB * 3).count, MiB.count, 0, 0, MiB.count}));
+  EXPECT(log.id() == (std::vector<std::uint64_t>{0, 1, 1, 2, 2, 0}));
+  EXPECT(log.bytes() == (std::vector<std::uint64_t>{(MiB * 3).count, MiB.count, 0, GiB.count, 0, MiB.count}));
   EXPECT_ERROR(config, static_cast<void>(pool->stop_recording()));
 }
 

@@ -10,6 +10,7 @@ Wherever memlake takes ``policy=``, it takes any of the three. docs/reference/po
 """
 
 from memlake.policies.known import known_policies, policy, resolve_policy
+from memlake.policies.lake_options import LakeOptions
 from memlake.policies.options import DirectOptions, Options
 from memlake.policies.torch_options import CachingOptions, ExpandableOptions, TorchOptions
 
@@ -17,6 +18,7 @@ __all__ = [
     "CachingOptions",
     "DirectOptions",
     "ExpandableOptions",
+    "LakeOptions",
     "Options",
     "TorchOptions",
     "known_policies",

@@ -23,7 +23,7 @@ class Options(ABC):
     """Whether its figures on the emulator are not those of the real thing."""
 
     @abstractmethod
-    def to_native(self) -> _native.TorchOptions | None:
+    def to_native(self) -> _native.TorchOptions | _native.LakeOptions | None:
         """The settings as the core takes them; None for the policy without a pool."""
 
     @abstractmethod

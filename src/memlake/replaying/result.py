@@ -53,6 +53,7 @@ class ReplayResult:
         num_ooms: how many requests found no memory.
         num_alloc_retries: how often everything cached was given back to find memory.
         host_waits: how often the host had to wait for a stream.
+        counters: what only this policy counts, for instance how many chunks a lake has moved.
         driver_calls: how many, by the name of the CUDA function.
         modelled_driver_ms: what they take on an A100, by memlake's cost table; None where that cannot be said.
         ns_per_event: CPU time of the policy per row, its driver calls on the emulator included; never the same twice.
@@ -72,6 +73,7 @@ class ReplayResult:
     num_ooms: int
     num_alloc_retries: int
     host_waits: int
+    counters: dict[str, int | float]
     driver_calls: Mapping[str, int]
     modelled_driver_ms: float | None
     ns_per_event: float = field(compare=False)
@@ -140,6 +142,7 @@ class ReplayResult:
             "num_ooms": self.num_ooms,
             "num_alloc_retries": self.num_alloc_retries,
             "host_waits": self.host_waits,
+            "counters": self.counters,
             "driver_calls": dict(self.driver_calls),
             "modelled_driver_ms": self.modelled_driver_ms,
             "ns_per_event": self.ns_per_event,

@@ -102,6 +102,7 @@ def run(
         num_ooms=report.ooms,
         num_alloc_retries=report.retries,
         host_waits=report.host_waits,
+        counters=dict(report.counters),
         driver_calls=MappingProxyType(report.calls),
         modelled_driver_ms=report.modelled_us / 1000,
         ns_per_event=report.cpu_seconds / report.rows * 1e9 if report.rows else 0.0,

@@ -2,7 +2,7 @@ import pytest
 
 import memlake
 
-POLICIES = ["expandable", "caching", "direct"]
+POLICIES = ["lake", "expandable", "caching", "direct"]
 
 
 @pytest.fixture(params=POLICIES)
