@@ -211,6 +211,22 @@ void bind_lease(nb::module_& m) {
           },
           nb::sig("def _stream(self) -> tuple[int, Device]"),
           "The stream that it was allocated for: its handle and its device. ClosedError if that stream is gone.")
+      .def_prop_ro(
+          "generation", [](PyLease& self) { return without_gil([&] { return self->generation(); }); },
+          "A number that changes when other memory comes to lie behind an address: two buffers with one `ptr` and one\n"
+          "generation have the same memory. For registrations that are kept by address (NCCL, RDMA).")
+      .def_prop_ro(
+          "is_pinned", [](PyLease& self) { return self->is_pinned(); }, "True until it is unpinned as often as pinned.")
+      .def(
+          "pin", [](PyLease& self) { without_gil([&] { self->pin(); }); },
+          "Keeps its memory as it is, also behind close(), until it is unpinned as often: for registrations with NCCL "
+          "or\n"
+          "RDMA, sharing, graphs. A pinned buffer that is dropped is freed.")
+      .def(
+          "unpin", [](PyLease& self) { without_gil([&] { self->unpin(); }); },
+          "Ends one pin(). The last one frees the memory if the buffer was closed meanwhile.\n\n"
+          "Raises:\n"
+          "    InvalidFree: if it is not pinned.")
       .def(
           "_watch", [](PyLease& self) { self.is_watched = true; }, "From now on close() asks `_close_slowly`.")
       .def(

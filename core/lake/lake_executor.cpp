@@ -130,6 +130,7 @@ void LakeSpace::settle_in(LakeChunk& chunk, Range& range, Address address, Mappi
   chunk.home.emplace(std::move(mapping));
   chunk.address = address;
   chunk.range = &range;
+  chunk.since = ++settlings_;
   range.home = range.home + chunk.size;
   range.set_chunk(chunk.at(), &chunk);
 }
@@ -332,6 +333,7 @@ Block* LakeSpace::carry_out(Plan& plan, Bytes size) {
 Block* LakeSpace::show(const Plan& plan, LakeBlock* block, Address top, std::vector<View::Piece> pieces, Bytes size) {
   auto view = std::make_unique<View>();
   view->top = top;
+  view->since = ++settlings_;
   const StreamId stream = block->stream;
   Bytes lent{0};
   bool is_mixed = false;

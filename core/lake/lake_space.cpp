@@ -190,6 +190,18 @@ void LakeSpace::for_each_piece(const Block& block, const std::function<void(std:
   }
 }
 
+std::uint64_t LakeSpace::generation(const Block& block) const {
+  const auto& mine = static_cast<const LakeBlock&>(block);
+  const Range& range = static_cast<const Range&>(*mine.memory);
+  std::uint64_t latest = mine.view == nullptr ? 0 : mine.view->since;
+  for (Address at = mine.view == nullptr ? mine.address : mine.view->top; at < mine.end();) {
+    const LakeChunk* chunk = range.chunk_at(at);
+    latest = std::max(latest, chunk->since);
+    at = chunk->at().end();
+  }
+  return latest;
+}
+
 Bytes LakeSpace::free_for(const Attempt&) const { return held_.now - used_; }
 
 }  // namespace memlake

@@ -48,6 +48,7 @@ class LakeSpace final : public Space {
   [[nodiscard]] Bytes largest_free() const override;
   [[nodiscard]] Bytes largest_free(StreamId stream) const override;
   [[nodiscard]] Bytes free_for(const Attempt& attempt) const override;
+  [[nodiscard]] std::uint64_t generation(const Block& block) const override;
   void check(Broken& broken) const override;
 
   [[nodiscard]] std::vector<Counter> counters() const override;
@@ -161,6 +162,7 @@ class LakeSpace final : public Space {
   std::vector<LakeBlock*> unused_;
   bool has_large_range_ = false;
   std::uint64_t operations_ = 0;
+  std::uint64_t settlings_ = 0;
   Bytes used_;  // by live and pending blocks
   Bytes ever_freed_;
   Bytes largest_chunk_;  // ever made

@@ -62,6 +62,7 @@ struct LakeChunk {
   Bytes size;
   Range* range = nullptr;
   std::size_t device = 0;   ///< by number in the space
+  std::uint64_t since = 0;  ///< number of the settling that brought it here
   std::size_t place = 0;    ///< in the space's list
   std::uint32_t views = 0;  ///< aliased mappings of it that exist
   std::uint32_t pins = 0;   ///< while there are any it stays where it is
@@ -104,6 +105,7 @@ struct View {
   std::vector<Piece> pieces;  ///< from high to low addresses
   LakeBlock* dead = nullptr;  ///< addresses below the block that the lowest piece's mapping covers, too; may be null
   Address top;                ///< where the block's own memory begins
+  std::uint64_t since = 0;    ///< as a chunk's
 };
 
 }  // namespace memlake

@@ -11,6 +11,14 @@ constexpr const char* kNoun = "the buffer";
 }  // namespace
 
 Lease::~Lease() {
+  if (closed_on_ && !is_exiting()) {
+    // Nobody is left to unpin it.
+    try {
+      pool_->free(block_, *closed_on_);
+    } catch (const Error& error) {
+      report_undo_failure(error);
+    }
+  }
   ownership_.end_quietly([this] {
     if (block_ != nullptr) pool_->free(block_, stream_);
   });
@@ -26,14 +34,42 @@ std::vector<std::pair<std::size_t, Bytes>> Lease::pieces() const {
   return pool_->pieces_of(*block_);
 }
 
+std::uint64_t Lease::generation() const {
+  require_open();
+  return block_ == nullptr ? 0 : pool_->generation_of(*block_);
+}
+
+void Lease::pin() {
+  require_open();
+  pool_->with_lock([this] { pins_.fetch_add(1); });
+}
+
+void Lease::unpin() {
+  const bool is_last_of_closed = pool_->with_lock([this] {
+    if (pins_.load() == 0) throw Error(ErrorKind::invalid_free, "the buffer is not pinned");
+    return pins_.fetch_sub(1) == 1 && closed_on_.has_value();
+  });
+  if (!is_last_of_closed) return;
+  pool_->free(block_, *closed_on_);
+  closed_on_.reset();
+}
+
 void Lease::record_use(const StreamName& stream) {
   require_open();
   if (block_ != nullptr) pool_->record_use(block_, stream);
 }
 
+void Lease::give_up(StreamId stream) {
+  const bool is_kept = pool_->with_lock([&] {
+    if (pins_.load() > 0) closed_on_ = stream;
+    return closed_on_.has_value();
+  });
+  if (!is_kept) pool_->free(block_, stream);
+}
+
 bool Lease::close_at_once() {
   ownership_.take(kNoun);
-  if (block_ == nullptr || pool_->free_at_once(block_, stream_)) return true;
+  if (block_ == nullptr || (pins_.load() == 0 && pool_->free_at_once(block_, stream_))) return true;
   ownership_.give_back();
   return false;
 }
@@ -42,7 +78,7 @@ void Lease::close() {
   ownership_.end(kNoun, [this] {
     if (block_ == nullptr) return;
     pool_->require_not_capturing(stream_);
-    pool_->free(block_, stream_);
+    give_up(stream_);
   });
 }
 
@@ -50,7 +86,7 @@ void Lease::close(const StreamName& stream) {
   ownership_.end(kNoun, [&] {
     if (block_ == nullptr) return;
     pool_->require_not_capturing(stream);
-    pool_->free(block_, pool_->number_of(stream));
+    give_up(pool_->number_of(stream));
   });
 }
 

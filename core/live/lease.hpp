@@ -2,7 +2,9 @@
 
 // Lease: one allocation of a live pool, owned. Dropping it frees the block; the pool lives at least as long.
 
+#include <atomic>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -20,7 +22,14 @@ class Lease {
   Lease(std::shared_ptr<LivePool> pool, StreamId stream) : pool_(std::move(pool)), stream_(stream) {}
   Lease(std::shared_ptr<LivePool> pool, Block* block, Bytes requested, StreamId stream)
       : pool_(std::move(pool)), block_(block), address_(block->address), requested_(requested), stream_(stream) {}
-  Lease(Lease&&) noexcept = default;
+  /// pre: `other` is not pinned.
+  Lease(Lease&& other) noexcept
+      : pool_(std::move(other.pool_)),
+        block_(std::exchange(other.block_, nullptr)),
+        address_(other.address_),
+        requested_(other.requested_),
+        stream_(other.stream_),
+        ownership_(std::move(other.ownership_)) {}
   Lease& operator=(Lease&&) = delete;
   ~Lease();
 
@@ -35,6 +44,15 @@ class Lease {
 
   /// Its bytes in order, by the number of the device that they lie on.
   [[nodiscard]] std::vector<std::pair<std::size_t, Bytes>> pieces() const;
+  /// Changes when other chunks come to lie behind an address: two leases of one address with one generation have the
+  /// same memory.
+  [[nodiscard]] std::uint64_t generation() const;
+
+  /// Until it is unpinned as often, its memory stays as it is, also behind close().
+  void pin();
+  /// Error(invalid_free) if it is not pinned. The last one frees it if it was closed meanwhile.
+  void unpin();
+  [[nodiscard]] bool is_pinned() const { return pins_.load() > 0; }
 
   /// Work on another stream uses it.
   void record_use(const StreamName& stream);
@@ -47,12 +65,18 @@ class Lease {
   void close(const StreamName& stream);
 
  private:
+  /// Frees the block, or leaves that to the last unpin().
+  void give_up(StreamId stream);
+
   std::shared_ptr<LivePool> pool_;
   Block* block_ = nullptr;
   Address address_;
   Bytes requested_;
   StreamId stream_;
   Ownership ownership_;
+  // Both change only with the pool's lock held.
+  std::atomic<std::uint32_t> pins_{0};
+  std::optional<StreamId> closed_on_;  // closed while pinned: in whose order it will be freed
 };
 
 }  // namespace memlake

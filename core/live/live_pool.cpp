@@ -298,6 +298,12 @@ std::vector<std::pair<std::size_t, Bytes>> LivePool::pieces_of(const Block& bloc
   return pieces;
 }
 
+std::uint64_t LivePool::generation_of(const Block& block) const {
+  require_usable();
+  const std::lock_guard lock(mutex_);
+  return pool_->space().generation(block);
+}
+
 std::vector<BlockRecord> LivePool::snapshot() const {
   require_usable();
   std::vector<BlockRecord> records;

@@ -120,10 +120,18 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   void require_not_capturing(StreamId stream) const;
   Shortage shortage_locked();
 
+  /// Runs `work` with the lock held; in a child without it, where nobody else runs.
+  template <class Work>
+  auto with_lock(Work&& work) const {
+    if (!can_undo()) return std::forward<Work>(work)();
+    const std::lock_guard lock(mutex_);
+    return std::forward<Work>(work)();
+  }
   /// Whether what it has on its devices still exists.
   bool can_undo() const noexcept;
   void synchronize();
   std::vector<std::pair<std::size_t, Bytes>> pieces_of(const Block& block) const;
+  std::uint64_t generation_of(const Block& block) const;
 
   std::vector<std::shared_ptr<Device>> given_;
   CountingDriver counting_;

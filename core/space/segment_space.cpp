@@ -106,6 +106,13 @@ Bytes SegmentSpace::largest_free(StreamId stream) const {
   return largest;
 }
 
+std::uint64_t SegmentSpace::generation(const Block& block) const {
+  // The number of the segment above, so that a new segment at old addresses is another generation.
+  const std::uint64_t of_segment = (block.memory->serial + 1) << 32;
+  if (!block.memory->is_expandable()) return of_segment;
+  return of_segment + static_cast<const ExpandableSegment&>(*block.memory).generation({block.address, block.size});
+}
+
 Bytes SegmentSpace::free_for(const Attempt& attempt) const {
   Bytes usable{0};
   const FreeIndex* index = attempt.group == nullptr ? nullptr : attempt.group->index_of(attempt.request.stream);

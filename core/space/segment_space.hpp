@@ -32,6 +32,7 @@ class SegmentSpace final : public Space {
   [[nodiscard]] Bytes largest_free() const override;
   [[nodiscard]] Bytes largest_free(StreamId stream) const override;
   [[nodiscard]] Bytes free_for(const Attempt& attempt) const override;
+  [[nodiscard]] std::uint64_t generation(const Block& block) const override;
   void check(Broken& broken) const override;
 
   [[nodiscard]] const BlockMap& blocks() const { return blocks_; }

@@ -28,8 +28,15 @@ AddressRange ExpandableSegment::map(Address begin, Bytes size) {
     mappings.emplace_back(reservation_, page * i, std::move(chunks[i - first]), page);
   const AddressRange mapped = pages_at(first, last);
   set_access(device_->driver(), mapped, {&device_, 1}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-  if (pages_.size() < last) pages_.resize(last);
-  for (std::size_t i = first; i < last; ++i) pages_[i].emplace(std::move(mappings[i - first]));
+  if (pages_.size() < last) {
+    pages_.resize(last);
+    mapped_at_.resize(last);
+  }
+  ++calls_;
+  for (std::size_t i = first; i < last; ++i) {
+    pages_[i].emplace(std::move(mappings[i - first]));
+    mapped_at_[i] = calls_;
+  }
   return mapped;
 }
 
@@ -41,6 +48,13 @@ AddressRange ExpandableSegment::whole_pages(AddressRange inside) const {
 
 void ExpandableSegment::unmap(AddressRange pages) {
   for (std::size_t i = page_of(pages.begin); i < page_of(pages.end()); ++i) pages_[i].reset();
+}
+
+std::uint64_t ExpandableSegment::generation(AddressRange inside) const {
+  std::uint64_t latest = 0;
+  for (std::size_t i = page_of(inside.begin); i < page_from(inside.end()); ++i)
+    latest = std::max(latest, mapped_at_[i]);
+  return latest;
 }
 
 Bytes ExpandableSegment::mapped() const {

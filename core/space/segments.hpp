@@ -39,6 +39,8 @@ class ExpandableSegment final : public SegmentMemory {
   void unmap(AddressRange pages);
 
   [[nodiscard]] Bytes mapped() const override;
+  /// The largest number of a call of map() that put memory behind a page of the range.
+  [[nodiscard]] std::uint64_t generation(AddressRange inside) const;
   /// Whether every page that a range touches has memory, or whether no page that lies in it has.
   [[nodiscard]] bool is_consistent(AddressRange inside, bool wants_memory) const;
 
@@ -53,6 +55,8 @@ class ExpandableSegment final : public SegmentMemory {
   std::shared_ptr<Device> device_;
   std::shared_ptr<Reservation> reservation_;
   std::vector<std::optional<Mapping>> pages_;  // a mapping owns its chunk
+  std::vector<std::uint64_t> mapped_at_;       // by page: number of the call of map()
+  std::uint64_t calls_ = 0;
 };
 
 }  // namespace memlake

@@ -84,6 +84,9 @@ class Space {
     visit(0, block.size);
   }
 
+  /// A number that changes when other chunks come to lie behind the block's addresses.
+  [[nodiscard]] virtual std::uint64_t generation(const Block& block) const = 0;
+
   /// I1 to I5, and that free blocks are offered to whom they may be (I6).
   virtual void check(Broken& broken) const = 0;
 

@@ -427,6 +427,31 @@ class Lease:
         The stream that it was allocated for: its handle and its device. ClosedError if that stream is gone.
         """
 
+    @property
+    def generation(self) -> int:
+        """
+        A number that changes when other memory comes to lie behind an address: two buffers with one `ptr` and one
+        generation have the same memory. For registrations that are kept by address (NCCL, RDMA).
+        """
+
+    @property
+    def is_pinned(self) -> bool:
+        """True until it is unpinned as often as pinned."""
+
+    def pin(self) -> None:
+        """
+        Keeps its memory as it is, also behind close(), until it is unpinned as often: for registrations with NCCL or
+        RDMA, sharing, graphs. A pinned buffer that is dropped is freed.
+        """
+
+    def unpin(self) -> None:
+        """
+        Ends one pin(). The last one frees the memory if the buffer was closed meanwhile.
+
+        Raises:
+            InvalidFree: if it is not pinned.
+        """
+
     def _watch(self) -> None:
         """From now on close() asks `_close_slowly`."""
 
