@@ -5,7 +5,8 @@
 The trace is what fine-tuning OPT-13B (LoRA, recomputation, optimizer offload, 4 GPUs) asks of its allocator on one GPU.
 At most 59 GiB of it are live, so a device of 64 GiB should do.
 
-1. Replay it on an emulated device of 64 GiB, under PyTorch's native allocator, its expandable segments, and no pool.
+1. Replay it on an emulated device of 64 GiB: under lake, PyTorch's native allocator, its expandable segments, and no
+   pool.
 2. Find the smallest device that each of them needs.
 """
 
@@ -32,13 +33,15 @@ def main() -> None:
     needed = memlake.fit(trace)
     print_fit(needed)
 
-    native, expandable = comparison["caching"], comparison["expandable"]
+    native, expandable, lake = comparison["caching"], comparison["expandable"], comparison["lake"]
     assert native.failure is not None
     assert expandable.fits
+    assert lake.fits
     print(
         f"\nIn short: PyTorch's native allocator dies on 64 GiB with {format_bytes(native.failure.free)} free and "
         f"would need {format_bytes(needed['caching'].min_capacity or 0)};\nits expandable segments run, with "
-        f"{expandable.modelled_driver_ms or 0:.0f} ms in the driver."
+        f"{expandable.modelled_driver_ms or 0:.0f} ms in the driver; lake runs with "
+        f"{lake.modelled_driver_ms or 0:.0f} ms."
     )
 
 
