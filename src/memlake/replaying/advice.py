@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlake.policies import DirectOptions, TorchOptions
+from memlake.policies import LakeOptions, TorchOptions
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
@@ -76,10 +76,15 @@ def _of_those_that_fit(fitting: Sequence[ReplayResult]) -> str:
 
 
 def _what_to_do(fitting: Sequence[ReplayResult]) -> str:
-    best = _least_driver_time(fitting)
-    if isinstance(best.options, TorchOptions):
-        return f"set PYTORCH_ALLOC_CONF={best.options.to_torch()}"
-    if isinstance(best.options, DirectOptions):
-        cost = f"{best.modelled_driver_ms or 0:.0f} ms of driver calls"
-        return f"in PyTorch that is PYTORCH_NO_CUDA_MEMORY_CACHING=1, and costs {cost}"
-    return f"use {best.label}"
+    # Programs with a pool of memlake can use lake; those that stay with PyTorch's allocator can only configure it.
+    ways = []
+    if lakes := [result for result in fitting if isinstance(result.options, LakeOptions)]:
+        ways.append(f"use {_least_driver_time(lakes).label}")
+    if torchs := [result for result in fitting if isinstance(result.options, TorchOptions)]:
+        options = _least_driver_time(torchs).options
+        assert isinstance(options, TorchOptions)
+        ways.append(f"set PYTORCH_ALLOC_CONF={options.to_torch()}")
+    if ways:
+        return ", or ".join(ways)
+    cost = f"{_least_driver_time(fitting).modelled_driver_ms or 0:.0f} ms of driver calls"
+    return f"in PyTorch that is PYTORCH_NO_CUDA_MEMORY_CACHING=1, and costs {cost}"

@@ -173,10 +173,10 @@ def test_a_policy_is_given_by_name_by_configuration_or_by_options():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ("cacheing", "no policy is named 'cacheing'; did you mean caching? known: caching, expandable, direct"),
+        ("cacheing", "no policy is named 'cacheing'; did you mean caching? known: lake, caching, expandable, direct"),
         ("", "no policy is named ''"),
         ("x" * 1000, "..."),
-        (None, "policy must be a string or one of CachingOptions"),
+        (None, "policy must be a string or one of LakeOptions, CachingOptions"),
         (7, "got 7 of type int"),
         (CachingOptions, "write CachingOptions()"),
     ],

@@ -4,7 +4,7 @@ import pytest
 
 import memlake
 from memlake import ClosedError, ConfigError, InvalidFree, OutOfMemory
-from memlake.policies import CachingOptions, DirectOptions, ExpandableOptions
+from memlake.policies import CachingOptions, DirectOptions, ExpandableOptions, LakeOptions
 
 MIB = 2**20
 
@@ -16,8 +16,8 @@ def test_a_pool_takes_a_device_or_a_list_of_one(gpu):
         assert memlake.Pool(one).devices == tuple(one)
 
 
-def test_the_default_policy_is_expandable(gpu):
-    assert memlake.Pool(gpu).policy == ExpandableOptions()
+def test_the_default_policy_is_lake(gpu):
+    assert memlake.Pool(gpu).policy == LakeOptions()
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,8 @@ def test_a_policy_is_a_name_a_configuration_or_options(gpu, policy, options):
         ({"release_threshold": 0}, "release_threshold can only be 'max' for now"),
         ({"location": "host"}, "location"),
         ({"handle_type": "posix_fd"}, "sharing"),
-        ({"placement": "near"}, "several devices"),
+        ({"placement": "near", "policy": "caching"}, "several devices"),
+        ({"placement": "anywhere"}, "placement must be"),
         ({"spill": "host"}, "spill"),
         ({"on_failure": 3}, "on_failure"),
         ({"on_failure": [3]}, "on_failure"),
@@ -67,8 +68,20 @@ def test_a_pool_needs_a_device(devices):
         memlake.Pool(devices)
 
 
-def test_several_devices_are_refused_clearly(gpus):
-    with pytest.raises(ConfigError, match=r"a pool over 2 devices .* does not exist yet"):
+@pytest.mark.parametrize("policy", ["caching", "expandable", "direct"])
+def test_several_devices_need_the_policy_lake(gpus, policy):
+    with pytest.raises(ConfigError, match=f'a pool over 2 devices needs the policy "lake"; {policy!r} knows one'):
+        memlake.Pool(gpus, policy)
+    assert memlake.Pool(gpus).devices == tuple(gpus)
+
+
+def test_a_device_cannot_be_in_a_pool_twice(gpu):
+    with pytest.raises(ConfigError, match="one is there twice"):
+        memlake.Pool([gpu, gpu])
+
+
+def test_devices_that_cannot_reach_each_other_cannot_share_a_pool():
+    with memlake.emulate(2, memory="64MiB", peers="none") as gpus, pytest.raises(ConfigError, match="cannot reach"):
         memlake.Pool(gpus)
 
 
@@ -192,7 +205,7 @@ def test_trim_gives_back_what_is_free(gpu):
 
 
 def test_trim_keeps_what_is_asked_for(gpu):
-    with memlake.Pool(gpu) as pool:
+    with memlake.Pool(gpu, "expandable") as pool:
         pool.allocate("60MiB").close()
         pool.trim(keep="30MiB")
         assert pool.stats().held == 40 * MIB  # whole pages of 20 MiB

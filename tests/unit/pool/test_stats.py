@@ -75,7 +75,7 @@ def test_other_libraries_names(gpu):
 
 
 def test_a_snapshot_shows_every_block(gpu):
-    pool = memlake.Pool(gpu)
+    pool = memlake.Pool(gpu, "expandable")
     stream = gpu.create_stream()
     kept = pool.allocate("3MiB", stream=stream)
     snapshot = pool.snapshot()

@@ -11,13 +11,13 @@ GIB = 2**30
 
 def test_all_policies_are_compared_by_default_in_their_order(moe):
     comparison = memlake.compare(moe, "80GiB")
-    assert [result.policy for result in comparison] == ["caching", "expandable", "direct"]
-    assert len(comparison) == 3
+    assert [result.policy for result in comparison] == ["lake", "caching", "expandable", "direct"]
+    assert len(comparison) == 4
     assert comparison.fitting == comparison.results
-    assert comparison[1] is comparison["expandable"]
+    assert comparison[2] is comparison["expandable"]
     assert {result.peak_live for result in comparison} == {moe.peak_live}
     with pytest.raises(KeyError):
-        comparison["lake"]
+        comparison["pond"]
 
 
 def test_the_same_trace_gives_the_same_comparison_every_time(offload):
@@ -40,22 +40,25 @@ def test_policies_may_be_chosen_and_count_once(moe):
 def test_progress_is_told_after_each(moe):
     told = []
     memlake.compare(moe, "80GiB", progress=lambda done, total: told.append((done, total)))
-    assert told == [(1, 3), (2, 3), (3, 3)]
+    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 def test_the_sentence_says_who_fits_who_does_not_and_what_to_do(offload):
     sentence = memlake.compare(offload, "64GiB").sentence
     for words in (
         "On a device of 64 GiB caching runs out of memory: at row",
-        "expandable and direct fit",
-        "set PYTORCH_ALLOC_CONF=expandable_segments:True.",
+        "lake, expandable and direct fit",
+        "; use lake, or set PYTORCH_ALLOC_CONF=expandable_segments:True.",
     ):
         assert words in sentence
+    of_torch = memlake.compare(offload, "64GiB", ["caching", "expandable"]).sentence
+    assert of_torch.endswith("; set PYTORCH_ALLOC_CONF=expandable_segments:True.")
+    assert memlake.compare(offload, "64GiB", ["caching", "lake"]).sentence.endswith("; use lake.")
 
 
 def test_the_sentence_when_all_fit(moe):
     sentence = memlake.compare(moe, "80GiB").sentence
-    assert sentence.startswith("On a device of 80 GiB caching, expandable and direct fit; caching spends the least")
+    assert sentence.startswith("On a device of 80 GiB lake, caching, expandable and direct fit; lake spends the least")
     alone = memlake.compare(moe, "80GiB", "direct").sentence
     assert alone.startswith("On a device of 80 GiB direct fits; it spends ")
     options = ["caching", "roundup_power2_divisions:2"]
@@ -83,8 +86,8 @@ def test_json_has_one_entry_per_policy(offload):
     assert text["capacity"] == 64 * GIB
     assert text["events"] == "immediate"
     assert text["rows"] == len(offload)
-    assert [entry["policy"] for entry in text["policies"]] == ["caching", "expandable", "direct"]
-    assert text["policies"][0]["failure"]["reason"] == "no contiguous range"
+    assert [entry["policy"] for entry in text["policies"]] == ["lake", "caching", "expandable", "direct"]
+    assert text["policies"][1]["failure"]["reason"] == "no contiguous range"
 
 
 @pytest.mark.parametrize(
