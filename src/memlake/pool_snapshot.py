@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from memlake.errors import ConfigError
+
 __all__ = ["BlockInfo", "PoolSnapshot", "SegmentInfo"]
 
 _STATES = ("free", "live", "pending", "unmapped", "lent", "dead")  # the order of BlockState in the core
@@ -89,7 +91,13 @@ class PoolSnapshot:
         )
 
     def total(self, state: str) -> int:
-        """Bytes of the blocks in one state."""
+        """Bytes of the blocks in one state.
+
+        Raises:
+            ConfigError: if there is no such state; see `BlockInfo`.
+        """
+        if state not in _STATES:
+            raise ConfigError(f"no block has the state {state!r}; there are {', '.join(_STATES)}")
         column = self._table[:, _COLUMNS.index("state")] == _STATES.index(state)
         return int(self._table[column, _COLUMNS.index("nbytes")].sum())
 
@@ -131,4 +139,5 @@ class PoolSnapshot:
         return len(self._table)
 
     def __repr__(self) -> str:
-        return f"PoolSnapshot({len(self.segments)} segments, {len(self)} blocks)"
+        segments = len(np.unique(self._table[:, _COLUMNS.index("segment")]))
+        return f"PoolSnapshot({segments} segments, {len(self)} blocks)"

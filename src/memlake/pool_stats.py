@@ -122,7 +122,10 @@ class PoolStats:
         return asdict(self)
 
     def to_torch(self) -> dict[str, int]:
-        """Under the keys of ``torch.cuda.memory_stats()``: what PyTorch calls reserved is held here."""
+        """Under the keys of ``torch.cuda.memory_stats()``: what PyTorch calls reserved is held here.
+
+        A subset: keys of what a pool does not count are left out, not filled with zeros.
+        """
         return {
             "requested_bytes.all.current": self.requested,
             "requested_bytes.all.peak": self.requested_peak,
@@ -141,7 +144,10 @@ class PoolStats:
         }
 
     def to_rmm(self) -> dict[str, int]:
-        """Under the names of ``rmm.statistics.Statistics``."""
+        """Under the names of ``rmm.statistics.Statistics``, but for ``total_bytes`` and ``peak_count``.
+
+        A pool counts neither.
+        """
         return {
             "current_bytes": self.requested,
             "current_count": self.num_live,

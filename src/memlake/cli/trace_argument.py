@@ -43,7 +43,9 @@ def load_trace(arguments: argparse.Namespace) -> Trace:
     except (OSError, ValueError):  # a name that no file can have
         is_there = False
     examples = example_traces()
-    if not is_there and name in examples and device is None:
+    if not is_there and name in examples:
+        if device is not None:
+            raise ConfigError(f"{name!r} is an example, which has no devices to choose from; leave --device out")
         return load_example(name)
     if not is_there and "\0" in name:
         raise ConfigError("the trace's name has a NUL character, which no file name has")

@@ -58,3 +58,8 @@ def test_bad_input_is_one_sentence_and_2(memlake_command, arguments, sentence):
     assert (done.returncode, done.stdout) == (2, "")
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_example_has_no_devices_to_choose_from(capsys):
+    assert main(["replay", "train_moe", "--device", "5"]) == 2
+    assert "an example, which has no devices to choose from" in capsys.readouterr().err

@@ -109,3 +109,18 @@ def test_a_snapshot_is_readable_as_one_of_pytorchs(gpu, tmp_path):
 def test_an_empty_pool_has_an_empty_snapshot(pool):
     assert pool.snapshot().segments == ()
     assert pool.stats().fragmentation_at_peak == 0
+
+
+def test_a_state_that_no_block_has_is_refused(gpu):
+    snapshot = memlake.Pool(gpu).snapshot()
+    with pytest.raises(memlake.ConfigError, match="no block has the state 'bogus'; there are free, live"):
+        snapshot.total("bogus")
+
+
+def test_the_repr_of_a_snapshot_makes_no_objects(gpu):
+    pool = memlake.Pool(gpu, "caching")
+    kept = [pool.allocate("2MiB"), pool.allocate(100)]
+    snapshot = pool.snapshot()
+    assert repr(snapshot) == f"PoolSnapshot(2 segments, {len(snapshot)} blocks)"
+    assert "segments" not in vars(snapshot)
+    del kept
