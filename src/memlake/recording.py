@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import warnings
+import weakref
+from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlake.errors import ConfigError, InvalidFree
+from memlake.errors import ConfigError, InvalidFree, MemlakeError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -32,23 +37,32 @@ class Recording:
             train_one_step()
         memlake.compare(memlake.Trace.load("step.npz"), capacity="80GiB")
 
-    Buffers that are live when it starts come first in the trace. It grows by about 30 bytes of memory per operation.
+    Buffers that are live when it starts come first in the trace. It grows by about 30 bytes of memory per operation. One
+    that is still open when the process ends is written then; one that is dropped is written with a ResourceWarning.
     """
 
-    __slots__ = ("_metadata", "_path", "_pool", "_trace")
+    __slots__ = ("__weakref__", "_metadata", "_path", "_pool", "_trace")
+
+    _pool: Pool | None
 
     def __init__(self, pool: Pool, path: str | os.PathLike[str], metadata: dict[str, Any]) -> None:
         """Use `Pool.record`."""
+        self._pool = None
         self._path = Path(path)
         if self._path.suffix not in _ENDINGS:
             raise ConfigError(f"{str(self._path)!r} must end in one of {', '.join(_ENDINGS)}")
         # Asked now: at the end of a long run it is too late.
         if not self._path.parent.is_dir() or not os.access(self._path.parent, os.W_OK):
             raise ConfigError(f"the folder of {str(self._path)!r} does not exist or cannot be written to")
+        if self._path.is_dir():
+            raise ConfigError(f"{str(self._path)!r} is a folder; give the name of a file")
+        if self._path.suffix == ".parquet" and find_spec("pyarrow") is None:
+            raise ConfigError("writing Parquet needs pyarrow: pip install memlake[parquet]")
         self._metadata = metadata
         self._trace: Trace | None = None
         pool._start_recording()
-        self._pool: Pool | None = pool
+        self._pool = pool
+        _open_recordings.add(self)
 
     @property
     def path(self) -> Path:
@@ -74,6 +88,7 @@ class Recording:
         op, id_, nbytes, stream, time = self._pool._stop_recording()
         self._pool._recording = None
         self._pool = None
+        _open_recordings.discard(self)
         self._trace = Trace(
             np.frombuffer(op, np.uint8),
             np.frombuffer(id_, np.uint64),
@@ -98,3 +113,25 @@ class Recording:
     ) -> None:
         if self.is_open:
             self.stop()
+
+    def __del__(self) -> None:
+        if self._pool is not None:
+            self._stop_late()
+            if self._trace is not None:
+                text = f"the recording {str(self._path)!r} was dropped and not stopped; it was written then"
+                warnings.warn(text, ResourceWarning, stacklevel=2)
+
+    def _stop_late(self) -> None:
+        """Writes what nobody has stopped. A forked child has nothing to write: the recording is its parent's."""
+        with suppress(MemlakeError):
+            self.stop()
+        self._pool = None
+
+
+_open_recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    for recording in list(_open_recordings):
+        recording._stop_late()

@@ -4,6 +4,8 @@ import textwrap
 
 import pytest
 
+import memlake
+
 from helpers.processes import assert_ends_well
 
 POOL = """
@@ -111,3 +113,27 @@ def test_a_fork_while_another_thread_holds_the_lock_does_not_hang_the_child():
         thread.join()
         """)
     )
+
+
+def test_a_recording_that_is_open_at_the_end_is_written_by_the_process_that_began_it(tmp_path):
+    script = f"""
+        import os, sys
+        import memlake
+
+        (gpu,) = memlake.emulate(memory="64MiB")
+        pool = memlake.Pool(gpu)
+        recording = pool.record({str(tmp_path / "run.npz")!r})
+        pool.allocate(5).close()
+        child = os.fork()
+        if child == 0:
+            try:
+                pool.close()
+            except memlake.MemlakeError:
+                assert recording.is_open
+                sys.exit(7)  # atexit runs here, too
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert not os.path.exists(recording.path)
+        pool.allocate(6).close()
+    """
+    assert_ends_well(textwrap.dedent(script))
+    assert len(memlake.Trace.load(tmp_path / "run.npz")) == 4

@@ -1,4 +1,5 @@
 import contextlib
+import gc
 import random
 
 import pytest
@@ -121,3 +122,36 @@ def test_a_file_that_cannot_be_written_is_refused_at_once(gpu, tmp_path, name):
     with pytest.raises(ConfigError, match=r"must end in|does not exist"):
         pool.record(tmp_path / name)
     pool.record(tmp_path / "good.npz").stop()
+
+
+def test_a_close_that_is_refused_leaves_the_recording_alone(gpu, tmp_path):
+    pool = memlake.Pool(gpu)
+    recording = pool.record(tmp_path / "run.npz")
+    buffer = pool.allocate(5)
+    with pytest.raises(InvalidFree, match="live buffers"):
+        pool.close()
+    assert recording.is_open
+    buffer.close()
+    pool.close()
+    assert not recording.is_open
+    assert [row.op for row in memlake.Trace.load(tmp_path / "run.npz")] == [Op.ALLOCATE, Op.FREE]
+
+
+def test_a_folder_and_a_missing_pyarrow_are_found_out_at_once(gpu, tmp_path, monkeypatch):
+    pool = memlake.Pool(gpu)
+    (tmp_path / "folder.npz").mkdir()
+    with pytest.raises(ConfigError, match="is a folder"):
+        pool.record(tmp_path / "folder.npz")
+    monkeypatch.setattr("memlake.recording.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match="needs pyarrow"):
+        pool.record(tmp_path / "run.parquet")
+
+
+def test_a_recording_that_is_dropped_is_written_with_a_warning(gpu, tmp_path):
+    pool = memlake.Pool(gpu)
+    recording = pool.record(tmp_path / "run.npz")
+    pool.allocate(5).close()
+    with pytest.warns(ResourceWarning, match="was dropped and not stopped"):
+        del pool, recording
+        gc.collect()
+    assert len(memlake.Trace.load(tmp_path / "run.npz")) == 2
