@@ -113,6 +113,7 @@ nb::dict to_dict(const Shortage& shortage) {
   nb::list tried;
   for (const Tried& step : failure.tried) tried.append(nb::make_tuple(word_for(step.kind), step.has_failed));
   result["tried"] = tried;
+  result["has_no_addresses"] = failure.has_no_addresses;
   return result;
 }
 
@@ -334,6 +335,13 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
           nb::arg("keep"))
       .def("_close", [](const PyPool& self) { without_gil([&] { self.core->close(); }); })
       .def_prop_ro("_is_open", [](const PyPool& self) { return without_gil([&] { return self.core->is_open(); }); })
+      .def(
+          "_has_risen_to",
+          [](const PyPool& self, const nb::int_& mark) {
+            const Bytes bytes = to_bytes(mark, "mark");
+            return without_gil([&] { return self.core->has_risen_to(bytes); });
+          },
+          nb::arg("mark"), "Whether as much is held and less was since this last answered yes.")
       .def_prop_ro("_held", [](const PyPool& self) { return without_gil([&] { return self.core->held(); }).count; })
       .def(
           "_set_limit",

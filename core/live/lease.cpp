@@ -20,7 +20,13 @@ Lease::~Lease() {
     }
   }
   ownership_.end_quietly([this] {
-    if (block_ != nullptr) pool_->free(block_, stream_);
+    if (block_ == nullptr) return;
+    try {
+      pool_->free(block_, stream_);
+    } catch (const Error&) {
+      // Nobody can try again later, so this waits for what could not be recorded.
+      pool_->free_after_wait(block_, stream_);
+    }
   });
 }
 

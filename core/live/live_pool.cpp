@@ -65,13 +65,22 @@ void LivePool::require_open_locked() const {
   if (!pool_) throw Error(ErrorKind::closed, "the pool is closed");
 }
 
-void LivePool::require_not_capturing(const StreamName& stream) const {
-  if (!StreamTable::is_created(stream.handle)) return;  // the default streams cannot be captured here
+bool LivePool::is_capturing(const StreamName& stream) const {
+  if (!StreamTable::is_created(stream.handle)) return false;  // the default streams cannot be captured here
   require_usable();
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   Driver& driver = given_.front()->driver();  // no context is needed for a stream that is not the default one
-  check(driver, Call::cuStreamIsCapturing, driver.cuStreamIsCapturing(stream.handle, &status));
-  if (status != CU_STREAM_CAPTURE_STATUS_NONE)
+  const CUresult result = driver.cuStreamIsCapturing(stream.handle, &status);
+  if (result == CUDA_ERROR_INVALID_HANDLE)
+    throw Error(ErrorKind::config, "the driver knows no stream with the handle " +
+                                       std::to_string(reinterpret_cast<std::uintptr_t>(stream.handle)) +
+                                       "; it was destroyed, or never was one");
+  check(driver, Call::cuStreamIsCapturing, result);
+  return status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+void LivePool::require_not_capturing(const StreamName& stream) const {
+  if (is_capturing(stream))
     throw Error(ErrorKind::invalid_argument,
                 "the stream is capturing a graph, and pools for graphs do not exist yet; allocate and free before or "
                 "after the capture");
@@ -137,8 +146,17 @@ void LivePool::free(Block* block, StreamId stream) {
   if (pool_) pool_->free(block, stream);
 }
 
+void LivePool::free_after_wait(Block* block, StreamId stream) {
+  const std::lock_guard lock(mutex_);
+  if (!pool_ || block->state != BlockState::live) return;
+  synchronize();
+  pool_->free_unused(block, stream);
+}
+
 void LivePool::record_use(Block* block, const StreamName& stream) {
   require_usable();
+  // Found out when the buffer is freed, it would be too late.
+  if (stream.owner == nullptr) static_cast<void>(is_capturing(stream));
   const std::lock_guard lock(mutex_);
   require_open_locked();
   pool_->record_use(block, streams_.number_of(stream));
@@ -207,6 +225,12 @@ void LivePool::reset_peaks() {
   const std::lock_guard lock(mutex_);
   require_open_locked();
   pool_->reset_peaks();
+}
+
+bool LivePool::has_risen_to(Bytes mark) {
+  if (!can_undo()) return false;
+  const std::lock_guard lock(mutex_);
+  return pool_ && pool_->space().has_risen_to(mark);
 }
 
 Bytes LivePool::held() const {

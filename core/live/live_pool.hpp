@@ -90,6 +90,9 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   std::vector<BlockRecord> snapshot() const;
   std::optional<std::string> find_broken_invariant() const;
 
+  /// Whether as much as `mark` is held and less was since this last answered yes. Of several threads, one hears yes.
+  bool has_risen_to(Bytes mark);
+
   /// Bytes held now; cheap.
   Bytes held() const;
 
@@ -109,12 +112,16 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   /// False if it must go through free().
   bool free_at_once(Block* block, StreamId stream);
   void free(Block* block, StreamId stream);
+  /// When its uses cannot be recorded: waits for the devices instead.
+  void free_after_wait(Block* block, StreamId stream);
   void record_use(Block* block, const StreamName& stream);
   StreamId number_of(const StreamName& stream);
   StreamName name_of(StreamId stream) const;
 
   void require_usable() const;
   void require_open_locked() const;
+  /// Error(config) if the driver knows no such stream.
+  [[nodiscard]] bool is_capturing(const StreamName& stream) const;
   /// Memory cannot be ordered in a stream whose work is only being written down.
   void require_not_capturing(const StreamName& stream) const;
   void require_not_capturing(StreamId stream) const;

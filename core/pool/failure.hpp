@@ -22,6 +22,7 @@ struct Failure {
   Bytes largest_free;  ///< the largest free block of any stream
   std::vector<std::pair<StreamId, Bytes>> pending_on;  ///< what waits for which stream
   std::vector<Tried> tried;
+  bool has_no_addresses = false;  ///< not memory was missing, but a range of addresses to map it to
 };
 
 }  // namespace memlake

@@ -4,10 +4,18 @@
 #include <limits>
 #include <utility>
 
+#include "base/error.hpp"
 #include "blocks/live_digest.hpp"
 #include "space/segment_space.hpp"
 
 namespace memlake {
+
+namespace {
+
+// Of the pending blocks of a stream only the oldest are looked at, so that a long queue does not slow every request.
+constexpr std::size_t kMostLookedAt = 64;
+
+}  // namespace
 
 Pool::Pool(std::shared_ptr<Device> device, std::unique_ptr<Policy> policy, EventSource& events, Bytes limit)
     : Pool(std::make_unique<SegmentSpace>(std::move(device), std::move(policy), events, limit), events) {}
@@ -69,6 +77,30 @@ Block* Pool::allocate_cached(Bytes requested, StreamId stream) {
 }
 
 Block* Pool::climb(Attempt& attempt) {
+  const Attempt fresh = attempt;
+  for (const bool is_last : {false, true}) {
+    try {
+      return climb_once(attempt);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::address_exhaustion) throw;
+      if (is_last) break;
+      give_addresses_back();
+      attempt = fresh;
+    }
+  }
+  failure_ = describe(attempt);
+  failure_.has_no_addresses = true;
+  return nullptr;
+}
+
+/// Ranges are released with the last memory in them, so all that is free goes.
+void Pool::give_addresses_back() {
+  wait_for_events();
+  space_->release_everything();
+  space_->release_bare_addresses();
+}
+
+Block* Pool::climb_once(Attempt& attempt) {
   Space::Answer answer = space_->obtain(attempt);
   while (answer == Space::Answer::after_events || answer == Space::Answer::behind_waits) {
     if (answer == Space::Answer::after_events) {
@@ -101,7 +133,8 @@ Block* Pool::hand_out(Block* block, Bytes requested, StreamId user) {
 Block* Pool::take_over(Bytes requested, Bytes rounded, StreamId stream) {
   if (stream >= awaited_.size()) return nullptr;
   auto& queue = awaited_[stream];
-  for (auto at = queue.begin(); at != queue.end(); ++at) {
+  const std::size_t count = std::min(queue.size(), kMostLookedAt);
+  for (auto at = queue.begin(); at != queue.begin() + static_cast<std::ptrdiff_t>(count); ++at) {
     Block* block = at->block;
     if (!at->is_reusable_here || block->awaited != 1 || !space_->serves(*block, rounded)) continue;
     events_.drop(at->ticket);
@@ -164,6 +197,16 @@ void Pool::free(Block* block, StreamId stream) {
     reusable_here_ += recorded[i].is_reusable_here ? 1U : 0U;
   }
   if (streams.empty()) make_free(block);
+}
+
+void Pool::free_unused(Block* block, StreamId stream) {
+  const bool was_used_elsewhere = !block->users.empty() || stream != block->stream;
+  note(stream == block->user ? RowLog::Op::free : RowLog::Op::free_on, block->id, {0}, stream);
+  if (was_used_elsewhere) note(RowLog::Op::event_done, block->id, {0}, 0);
+  stats_.allocated.subtract(block->size);
+  ++stats_.frees;
+  block->users.clear();
+  make_free(block);
 }
 
 void Pool::make_free(Block* block) {

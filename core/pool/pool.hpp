@@ -36,6 +36,8 @@ class Pool {
   void free(Block* block) { free(block, block->user); }
   /// In the order of another stream: the caller promises that its work is behind all earlier work on the block.
   void free(Block* block, StreamId stream);
+  /// When nothing on any device can still be using the block: it is free at once, and nothing is recorded.
+  void free_unused(Block* block, StreamId stream);
   /// Whether free(block, stream) will make no driver call.
   [[nodiscard]] bool frees_at_once(const Block& block, StreamId stream) const;
 
@@ -71,6 +73,7 @@ class Pool {
   };
 
   Block* climb(Attempt& attempt);
+  Block* climb_once(Attempt& attempt);
   Block* hand_out(Block* block, Bytes requested, StreamId user);
   Block* take_over(Bytes requested, Bytes rounded, StreamId stream);
   void make_free(Block* block);
@@ -78,6 +81,7 @@ class Pool {
   void wait_for_events();
   void settle_behind_waits();
   void settle(const Awaited& awaited);
+  void give_addresses_back();
   void count_held_peak();
   void note_refusal(StreamId stream);
   [[nodiscard]] Failure describe(const Attempt& attempt) const;

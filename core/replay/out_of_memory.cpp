@@ -9,6 +9,7 @@ namespace {
 Bytes difference(Bytes a, Bytes b) { return a > b ? a - b : Bytes{0}; }
 
 OutOfMemoryReason reason_for(const OutOfMemoryPicture& picture, const Pool& pool, bool has_waited) {
+  if (pool.failure().has_no_addresses) return OutOfMemoryReason::addresses;
   // Whoever waited and gave up all the same did not look at what the wait set free (torch issue 189504).
   if (has_waited && picture.largest_usable >= picture.requested) return OutOfMemoryReason::pending;
   const Bytes room = difference(pool.space().device_total(), picture.held);
@@ -33,6 +34,8 @@ const char* reason_name(OutOfMemoryReason reason) noexcept {
       return "pending on a stream";
     case OutOfMemoryReason::limit:
       return "limit";
+    case OutOfMemoryReason::addresses:
+      return "no addresses";
   }
   return "";
 }

@@ -13,6 +13,7 @@ enum class OutOfMemoryReason {
   contiguous_range,  ///< enough is free, but not in one piece that the request may use
   pending,           ///< enough would be free, but another stream had not passed yet
   limit,             ///< the device has it, the limit forbids it
+  addresses,         ///< no range of addresses is left to map memory to
 };
 
 /// The reason's name as Python shows it.

@@ -19,4 +19,15 @@ struct Level {
   void subtract(Bytes bytes) { now = now - bytes; }
 };
 
+/// A level that remembers how low it was, too: for whoever wants to know when it rises over a mark again.
+struct TidalLevel : Level {
+  Bytes low;  ///< since settle()
+
+  void subtract(Bytes bytes) {
+    Level::subtract(bytes);
+    low = std::min(low, now);
+  }
+  void settle() { low = now; }
+};
+
 }  // namespace memlake

@@ -92,6 +92,12 @@ class Space {
 
   [[nodiscard]] const Level& held() const { return held_; }
   void reset_held_peak() { held_.peak = held_.now; }
+  /// Whether as much as `mark` is held and less was since this last answered yes.
+  bool has_risen_to(Bytes mark) {
+    if (held_.now < mark || held_.low >= mark) return false;
+    held_.settle();
+    return true;
+  }
   void set_limit(Bytes limit) { limit_ = limit; }
   [[nodiscard]] Bytes limit() const { return limit_; }
   [[nodiscard]] Bytes device_total() const { return device_total_; }
@@ -101,7 +107,7 @@ class Space {
   EventSource& events_;
   const Bytes device_total_;
   Bytes limit_;
-  Level held_;  ///< physical memory, created and not released
+  TidalLevel held_;  ///< physical memory, created and not released
 };
 
 /// Makes the space of a pool: of one policy with its options, on devices, with a limit.

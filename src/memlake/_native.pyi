@@ -513,6 +513,9 @@ class Pool:
     @property
     def _is_open(self) -> bool: ...
 
+    def _has_risen_to(self, mark: int) -> bool:
+        """Whether as much is held and less was since this last answered yes."""
+
     @property
     def _held(self) -> int: ...
 

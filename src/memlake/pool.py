@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from memlake import _native
 from memlake.buffer import Buffer
 from memlake.device import Device, open_core
-from memlake.errors import BrokenInvariant, ConfigError, OutOfMemory
+from memlake.errors import BrokenInvariant, ConfigError, MemlakeError, OutOfMemory
 from memlake.policies import Options, resolve_policy
 from memlake.pool_stats import PoolStats
 from memlake.shortage import Shortage
@@ -28,6 +28,12 @@ __all__ = ["FailureCallback", "Pool"]
 
 FailureCallback = Callable[[int], object]
 """Is asked before a pool gives up, with the size of the request; a true answer means: try again."""
+
+
+# What a function of on_failure may have changed so that another try makes sense, and how often one is made.
+_WHAT_A_CALLBACK_CHANGES = ("limit", "held", "live", "pending", "free", "device_free")
+_MOST_IN_VAIN = 2
+_MOST_TRIES = 100
 
 
 class Pool(_native.Pool):
@@ -58,7 +64,8 @@ class Pool(_native.Pool):
         spill: None. Spilling to the host is not offered yet.
         on_failure: one or more functions that are asked, in order, before a request is refused. Each is called with the
             size of the request and without any lock; if one returns something true (because it freed memory), the
-            request is tried again.
+            request is tried again. It is refused all the same when twice in a row nothing has changed, or after
+            100 times.
         on_high: ``(bytes, function)``: the function is called with the pool when what it holds reaches so many bytes,
             and again when that happens after it was below.
 
@@ -72,7 +79,6 @@ class Pool(_native.Pool):
         "_all",
         "_high_callback",
         "_high_mark",
-        "_is_high",
         "_is_made",
         "_limit",
         "_max_size",
@@ -117,7 +123,6 @@ class Pool(_native.Pool):
         if not all(callable(function) for function in self.on_failure):
             raise ConfigError("on_failure must be a function or several: f(nbytes) -> whether to try again")
         self._high_mark, self._high_callback = _high(on_high, total)
-        self._is_high = False
         self._recording = None
         first = parse_bytes(initial_size, of=total, what="initial_size")
         super().__init__(cores, native, self._effective_limit(), Buffer)
@@ -205,7 +210,6 @@ class Pool(_native.Pool):
         before = self._held
         self._trim(kept)
         after = self._held
-        self._is_high = self._is_high and after >= (self._high_mark or 0)
         return max(0, before - after)
 
     def stats(self) -> PoolStats:
@@ -256,14 +260,15 @@ class Pool(_native.Pool):
         return recording
 
     def close(self) -> None:
-        """Gives all its memory back. A recording is stopped first.
+        """Gives all its memory back, then stops its recording.
 
         Raises:
             InvalidFree: while buffers are live (nothing was changed), or if it was closed before.
+            OSError: if the recording cannot be written; the pool is closed then.
         """
+        self._close()
         if self._recording is not None:
             self._recording.stop()
-        self._close()
 
     def _allocate_slowly(self, nbytes: Size, stream: StreamLike) -> Buffer:
         """allocate() where the fast path in the core has no answer."""
@@ -280,22 +285,23 @@ class Pool(_native.Pool):
         self, size: int, attempt: Callable[[], Any], refusal: dict[str, Any] | None = None
     ) -> Any:
         """Tries until it works or nobody wants to try again. `attempt` answers with a dict if there is no memory."""
-        while True:
-            if refusal is None:
-                answer = attempt()
-                if not isinstance(answer, dict):
-                    return answer
-                refusal = answer
-            if not any(function(size) for function in self.on_failure):
-                shortage = Shortage.of(refusal)
+        answer = attempt() if refusal is None else refusal
+        tries = in_vain = 0
+        while isinstance(answer, dict):
+            refusal = answer
+            # Whoever always answers "try again" must not keep the caller for ever.
+            may_ask = tries < _MOST_TRIES and in_vain < _MOST_IN_VAIN
+            if not may_ask or not any(function(size) for function in self.on_failure):
+                shortage = Shortage.of(refusal, self._policy)
                 raise OutOfMemory(shortage.to_text(), shortage)
-            refusal = None
+            tries += 1
+            answer = attempt()
+            has_helped = isinstance(answer, dict) and any(answer[key] != refusal[key] for key in _WHAT_A_CALLBACK_CHANGES)
+            in_vain = 0 if has_helped else in_vain + 1
+        return answer
 
     def _tell_if_high(self) -> None:
-        if self._high_mark is None:
-            return
-        was_high, self._is_high = self._is_high, self._held >= self._high_mark
-        if self._is_high and not was_high:
+        if self._high_mark is not None and self._has_risen_to(self._high_mark):
             self._high_callback(self)
 
     def _effective_limit(self) -> int | None:
@@ -308,8 +314,14 @@ class Pool(_native.Pool):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self.is_open:
+        if not self.is_open:
+            return
+        try:
             self.close()
+        except (MemlakeError, OSError):
+            # The error that ends the block is the one to see. Its buffers may be live; the pool goes with the last.
+            if error is None:
+                raise
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Pool is memory of this process; it can be neither copied nor pickled")

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from memlake.units import format_bytes
+from memlake.policies import ExpandableOptions
+from memlake.units import format_bytes, parse_bytes
+
+if TYPE_CHECKING:
+    from memlake.policies import Options
 
 __all__ = ["Shortage"]
 
@@ -18,6 +22,25 @@ _STEPS = {
     "wait_on_device": "letting streams wait on the device",
     "gather": "gathering free memory",
 }
+
+
+# Enough is free, and yet no block was found: what to do, by the policy that is in use.
+_CONTIGUOUS = {
+    "caching": "there is enough memory, but not in one piece where this request may take it; the policies "
+    '"lake" and "expandable" need no memory in one piece, and `memlake fit` says what each policy needs',
+    "expandable": "there is enough memory, but parts of pages and the free memory of other streams cannot serve this "
+    'request; the policy "lake" can use both, and `memlake fit` says what each policy needs',
+    "lake": "there is enough memory, but free pieces lie between live buffers where they cannot be gathered; close "
+    "some buffers, or ask for less",
+    "direct": "the driver has enough memory, but gives none in one piece; the policy \"lake\" needs no memory in one piece",
+}
+_SMALL_PAGE, _LARGEST_SMALL = 2 * 2**20, 2**20  # of PyTorch's expandable segments
+
+
+def _page(policy: Options, rounded: int) -> int:
+    if not isinstance(policy, ExpandableOptions):
+        return 1
+    return _SMALL_PAGE if rounded <= _LARGEST_SMALL else parse_bytes(policy.large_segment_size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +63,9 @@ class Shortage:
         device_total, device_free: of the device, all programs counted.
         pending_on: how many bytes wait for which stream (handle).
         tried: what was tried, in order.
+        policy: the name of the policy.
+        page: the policy takes memory from the driver in multiples of this for such a request; 1 if it does not.
+        has_no_addresses: True if not memory was missing, but a range of addresses to map it to.
     """
 
     asked: int
@@ -56,9 +82,12 @@ class Shortage:
     device_free: int
     pending_on: dict[int, int]
     tried: tuple[str, ...]
+    policy: str = ""
+    page: int = 1
+    has_no_addresses: bool = False
 
     @classmethod
-    def of(cls, native: dict[str, Any]) -> Shortage:
+    def of(cls, native: dict[str, Any], policy: Options) -> Shortage:
         """From what the core answers."""
         limit = min(native["limit"], native["device_total"])
         growth = max(0, min(limit - native["held"], native["device_free"]))
@@ -82,15 +111,20 @@ class Shortage:
             device_free=native["device_free"],
             pending_on=dict(native["pending_on"]),
             tried=tuple(tried),
+            policy=policy.name,
+            page=_page(policy, native["rounded"]),
+            has_no_addresses=native["has_no_addresses"],
         )
 
     @property
     def reason(self) -> str:
-        """In one word: ``"limit"``, ``"pending"``, ``"contiguous"`` or ``"physical"``."""
+        """In one word: ``"addresses"``, ``"limit"``, ``"pages"``, ``"contiguous"``, ``"pending"`` or ``"physical"``."""
+        if self.has_no_addresses:
+            return "addresses"
         if self.limit < self.device_total and self.live + self.pending + self.rounded > self.limit:
             return "limit"
         if self.rounded <= self.largest_stitchable:
-            return "contiguous"
+            return "contiguous" if self._in_pages <= self.largest_stitchable else "pages"
         if self.rounded <= self.largest_stitchable + self.pending:
             return "pending"
         return "physical"
@@ -98,14 +132,21 @@ class Shortage:
     @property
     def hint(self) -> str:
         """What to do about it."""
+        if self.reason == "addresses":
+            return (
+                "memory is there, but no range of addresses to map it to; every stream that has buffers keeps addresses "
+                "of its own, so use fewer streams, use them again, or close buffers of some and call trim()"
+            )
         if self.reason == "limit":
             over = self.live + self.pending + self.rounded - self.limit
             return f"free {format_bytes(over)} first, or raise the pool's limit by that"
-        if self.reason == "contiguous":
+        if self.reason == "pages":
             return (
-                "there is enough memory, but not in one piece where this request may take it; the policy "
-                '"expandable" needs no memory in one piece, and `memlake fit` says what each policy needs'
+                f"the policy {self.policy!r} takes whole pages of {format_bytes(self.page)}, so this request needs "
+                f'{format_bytes(self._in_pages)}; ask for less, or use the policy "lake"'
             )
+        if self.reason == "contiguous":
+            return _CONTIGUOUS.get(self.policy, _CONTIGUOUS["caching"])
         if self.reason == "pending":
             return "memory is freed but streams still use it; wait for them (stream.sync()), then try again"
         if self.rounded > self.device_total:
@@ -114,6 +155,10 @@ class Shortage:
         if others > self.device_total // 50:
             return f"others hold {format_bytes(others)} of the device; free memory there, or ask for less"
         return "live buffers fill the device; free some, ask for less, or use a larger device"
+
+    @property
+    def _in_pages(self) -> int:
+        return -(-self.rounded // self.page) * self.page
 
     def to_text(self) -> str:
         """The whole story, in a few sentences."""

@@ -25,7 +25,8 @@ class Failure:
         tag: who asked, as the trace says; empty if it does not.
         reason: ``"no physical memory"`` (too little is free), ``"no contiguous range"`` (enough is free, but not in one
             piece that the request may use), ``"pending on a stream"`` (enough would be free, but another stream had not
-            passed yet) or ``"limit"`` (the device has it, the limit forbids it).
+            passed yet), ``"limit"`` (the device has it, the limit forbids it) or ``"no addresses"`` (no range of addresses
+            is left to map memory to).
         requested: what was asked for.
         stream: on which stream.
         held: physical memory that the pool held, after it had given back what it could.
@@ -88,6 +89,8 @@ class Failure:
             )
         if self.reason == "pending on a stream":
             return "which are free only when another stream has passed, too late for this policy"
+        if self.reason == "no addresses":
+            return "but no range of addresses is left to map them to, whatever memory there is"
         if self.reason == "limit":
             limit = format_bytes(self.limit or 0)
             return f"but {format_bytes(self.allocated)} are in use already and the limit is {limit}"

@@ -132,3 +132,78 @@ def test_a_request_beyond_the_device_is_called_by_its_name(pool):
 def test_others_on_the_device_are_named(gpu):
     with memlake.Pool(gpu).allocate("40MiB"), pytest.raises(OutOfMemory, match="others hold 40 MiB of the device"):
         memlake.Pool(gpu).allocate("40MiB")
+
+
+def test_high_is_told_again_whenever_held_was_below_the_mark(gpu):
+    for policy in ("lake", "caching", "expandable", "direct"):
+        told = []
+        with memlake.Pool(gpu, policy, on_high=("30MiB", lambda pool, told=told: told.append(pool.stats().held))) as pool:
+            for count in (1, 2, 3):
+                pool.allocate("40MiB").close()
+                pool.trim()
+                assert len(told) == count, policy
+
+
+def test_a_callback_that_always_says_try_again_is_not_asked_for_ever(pool):
+    asked = []
+    pool.on_failure = (lambda nbytes: asked.append(nbytes) or True,)
+    with pytest.raises(OutOfMemory):
+        pool.allocate("65MiB")
+    assert 1 <= len(asked) <= 3
+
+    def change_the_limit(nbytes):
+        asked.append(nbytes)
+        pool.limit = (pool.limit or 2**30) - 1
+        return True
+
+    asked.clear()
+    pool.on_failure = (change_the_limit,)
+    with pytest.raises(OutOfMemory):
+        pool.allocate("65MiB")
+    assert len(asked) <= 100
+
+
+def test_the_hint_never_names_the_policy_in_use_as_the_way_out(pool):
+    kept = [pool.allocate("1MiB") for _ in range(30)]
+    del kept[::2]
+    with pytest.raises(OutOfMemory) as caught:
+        [pool.allocate("35MiB") for _ in range(3)]
+    if caught.value.reason == "contiguous":
+        assert f'"{pool.policy.name}" need' not in caught.value.hint
+    assert caught.value.details.policy == pool.policy.name
+
+
+def test_a_request_that_needs_more_whole_pages_than_there_are_says_so(memlake_emulator):
+    (gpu,) = memlake_emulator.emulate(memory="1GiB", backing="none")
+    with pytest.raises(OutOfMemory) as caught:
+        memlake.Pool(gpu, "expandable").allocate("1GiB")
+    assert caught.value.reason == "pages"
+    assert "whole pages of 20 MiB" in caught.value.hint
+    memlake.Pool(gpu).allocate("1GiB").close()
+
+
+@pytest.mark.parametrize("policy", ["lake", "expandable"])
+def test_streams_that_come_and_go_do_not_use_up_the_addresses(memlake_emulator, policy):
+    (gpu,) = memlake_emulator.emulate(memory="80GiB", backing="none")
+    with memlake.Pool(gpu, policy) as pool:
+        for _ in range(400):
+            with gpu.create_stream() as stream:
+                pool.allocate(1000, stream=stream).close()
+        pool.check()
+
+
+def test_too_many_streams_with_live_buffers_run_out_of_addresses_and_say_so(memlake_emulator):
+    (gpu,) = memlake_emulator.emulate(memory="80GiB", backing="none")
+    pool = memlake.Pool(gpu, "expandable")
+    kept = []
+    with pytest.raises(OutOfMemory) as caught:
+        for _ in range(1000):
+            stream = gpu.create_stream()
+            kept.append((stream, pool.allocate(1000, stream=stream)))
+    assert caught.value.reason == "addresses"
+    assert "fewer streams" in caught.value.hint
+    assert pool.stats().num_ooms == 1
+    pool.check()
+    kept[0][1].close()
+    pool.trim()
+    pool.allocate(1000, stream=stream).close()

@@ -215,3 +215,15 @@ def test_trim_keeps_what_is_asked_for(gpu):
 def test_check_says_nothing_when_all_is_well(pool):
     pool.allocate(100)
     pool.check()
+
+
+def test_the_error_in_a_with_block_is_the_one_to_see(gpu):
+    kept = []
+    with pytest.raises(KeyError, match="mine"), memlake.Pool(gpu) as pool:
+        kept.append(pool.allocate(5))
+        raise KeyError("mine")
+    assert pool.is_open
+    kept.pop().close()
+    pool.close()
+    with pytest.raises(InvalidFree, match="live buffers"), memlake.Pool(gpu) as pool:
+        kept.append(pool.allocate(5))

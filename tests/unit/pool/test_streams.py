@@ -109,7 +109,7 @@ def test_wrong_streams_are_refused(gpus, pool, gpu):
     with pytest.raises(ConfigError):
         buffer.close(stream=gpus[1].create_stream())
     assert buffer.is_open
-    with pytest.raises(memlake.DriverError):
+    with pytest.raises(ConfigError, match="knows no stream"):
         pool.allocate(1, stream=0xDEAD)
     pool.check()
 
@@ -152,3 +152,22 @@ def emulator_capture(stream, begin):
         graph = ctypes.c_void_p()
         code = library.cuStreamEndCapture(ctypes.c_void_p(stream.handle), ctypes.byref(graph))
     assert code in (0, 801)  # there are no graphs to give back: the capture ends all the same
+
+
+def test_what_is_no_stream_is_refused_at_once(pool):
+    with pool.allocate(5) as buffer, pytest.raises(memlake.ConfigError, match="knows no stream with the handle 99999"):
+        buffer.record_stream(99999)
+    with pytest.raises(memlake.ConfigError, match="knows no stream"):
+        pool.allocate(5, stream=99999)
+
+
+def test_a_dropped_buffer_whose_use_cannot_be_recorded_is_freed_after_a_wait(gpu, pool):
+    stream = gpu.create_stream()
+    buffer = pool.allocate("2MiB")
+    buffer.fill(1, stream=stream)
+    buffer.record_stream(stream)
+    with memlake.driver.failing(gpu, call="cuEventRecord", code=400):
+        del buffer
+    stats = pool.stats()
+    assert (stats.live, stats.pending, stats.num_frees) == (0, 0, 1)
+    pool.check()

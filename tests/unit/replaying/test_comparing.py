@@ -105,3 +105,13 @@ def test_what_cannot_be_used_is_an_error(moe, arguments, sentence):
     with pytest.raises(memlake.ConfigError) as refused:
         memlake.compare(moe, **({"capacity": "80GiB"} | arguments))
     assert sentence in str(refused.value)
+
+
+def test_a_policy_without_addresses_is_one_outcome_and_not_the_end(make_trace):
+    rows = [(Op.ALLOCATE, 0, 0.5), (Op.ALLOCATE, 1, 16), *((Op.ALLOCATE, n, 16, n) for n in range(2, 40))]
+    trace = make_trace(rows)
+    comparison = memlake.compare(trace, "15TiB")
+    assert comparison["caching"].fits
+    assert comparison["expandable"].outcome == "oom"
+    assert comparison["expandable"].failure.reason == "no addresses"
+    assert "no range of addresses is left" in comparison["expandable"].sentence

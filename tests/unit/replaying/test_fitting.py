@@ -72,7 +72,7 @@ def test_the_sentence_and_the_json_say_who_needs_what(moe):
     assert [entry["policy"] for entry in text["policies"]] == ["lake", "caching", "expandable", "direct"]
     assert all(entry["outcome"] == "ok" for entry in text["policies"])
     assert text["policies"][1]["min_capacity"] == found["caching"].min_capacity
-    assert text["policies"][0]["over_live"] == found["caching"].over_live
+    assert text["policies"][1]["over_live"] == found["caching"].over_live
 
 
 def test_what_cannot_be_used_is_an_error(moe):
@@ -82,3 +82,9 @@ def test_what_cannot_be_used_is_an_error(moe):
         memlake.fit(moe, "lake of fire")
     with pytest.raises(memlake.ConfigError, match=r"must be a memlake\.Trace"):
         memlake.fit("trace.npz")
+
+
+def test_requests_beyond_all_addresses_are_an_outcome(make_trace):
+    trace = make_trace([(Op.ALLOCATE, number, 2**42) for number in range(3)])
+    found = memlake.fit(trace)
+    assert all(result.min_capacity is None for result in found)
