@@ -4,55 +4,17 @@
 // LIVE chunks are made and mapped first and stay, since a driver that serves a job is never empty. Prints the
 // nanoseconds of thread CPU time per cycle, one line per pass; benchmarks/emulator_cycle.py makes figures of them.
 
-#include <dlfcn.h>
-
 #include <cstdio>
-#include <cstdlib>
-#include <ctime>
 #include <string>
 
 #include "driver/cuda_abi.hpp"
+#include "loaded_library.hpp"
 
 using namespace memlake::cuda;
 
 namespace {
 
 constexpr std::size_t kChunk = std::size_t{2} << 20;  // the emulator's default granularity: one granule
-
-/// The C functions used here, found by name as a program without a CUDA toolkit does.
-struct Library {
-  explicit Library(const char* path) : file(dlopen(path, RTLD_NOW | RTLD_LOCAL)) {
-    if (file == nullptr) {
-      std::fprintf(stderr, "%s\n", dlerror());
-      std::exit(2);
-    }
-  }
-
-  template <typename Function>
-  Function* find(const char* name) const {
-    void* symbol = dlsym(file, name);
-    if (symbol == nullptr) {
-      std::fprintf(stderr, "%s\n", dlerror());
-      std::exit(2);
-    }
-    return reinterpret_cast<Function*>(symbol);
-  }
-
-  void* file;
-};
-
-void expect_success(int result, const char* call) {
-  if (result != CUDA_SUCCESS) {
-    std::fprintf(stderr, "%s answered %d\n", call, result);
-    std::exit(2);
-  }
-}
-
-double thread_nanoseconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
-}
 
 }  // namespace
 
@@ -61,7 +23,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: emulator_cycle LIBRARY CONFIG CYCLES PASSES LIVE\n");
     return 2;
   }
-  const Library library(argv[1]);
+  const LoadedLibrary library(argv[1]);
   const long cycles = std::stol(argv[3]);
   const long passes = std::stol(argv[4]);
   const std::size_t live = std::stoul(argv[5]);

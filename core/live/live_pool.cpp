@@ -186,6 +186,13 @@ void LivePool::require_not_capturing(StreamId stream) const {
   require_not_capturing(name);
 }
 
+void LivePool::release_cached() {
+  require_usable();
+  const std::lock_guard lock(mutex_);
+  require_open_locked();
+  pool_->release_cached();
+}
+
 void LivePool::trim(Bytes keep) {
   require_usable();
   const std::lock_guard lock(mutex_);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "driver/counting_driver.hpp"
+#include "live/address_table.hpp"
 #include "live/driver_events.hpp"
 #include "live/lease.hpp"
 #include "live/stream_table.hpp"
@@ -77,9 +78,28 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   std::optional<Lease> allocate_at_once(Bytes requested, const StreamName& stream);
   /// Nothing if there is no memory: then `shortage` says why.
   std::optional<Lease> allocate(Bytes requested, const StreamName& stream, Shortage& shortage);
+  // For callers that know their memory by its address alone, and whose streams belong to somebody else. No object per
+  // allocation; memory of a Lease is not among it.
+
+  /// Address 0 if there is no memory: then `shortage` says why. pre: requested > 0.
+  Address allocate_at(Bytes requested, CUstream stream, std::optional<Shortage>& shortage);
+  /// In the order of the stream that it was allocated for. Error(invalid_free) if nothing was allocated there.
+  void free_at(Address address);
+  /// In the order of `stream`, whose work must be behind all earlier work on it.
+  void free_at(Address address, CUstream stream);
+  /// The same; false if nothing was allocated there.
+  bool try_free_at(Address address, CUstream stream);
+  /// Work on another stream uses it.
+  void record_use_at(Address address, CUstream stream);
+  /// The memory of one piece that it lies in. Error(invalid_argument) if its segment is not of one piece.
+  AddressRange segment_at(Address address) const;
+  bool is_allocated(Address address) const;
+
   /// False if there is no memory: then `shortage` says why.
   bool preallocate(Bytes size, const StreamName& stream, Shortage& shortage);
   void trim(Bytes keep);
+  /// Gives everything that is free back to the driver, after waiting for all events.
+  void release_cached();
   /// Gives everything back. Error(invalid_free) while something is live, or when it was closed before.
   void close();
 
@@ -118,6 +138,11 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   StreamId number_of(const StreamName& stream);
   StreamName name_of(StreamId stream) const;
 
+  /// pre: the lock is held. Error(invalid_free) if nothing was allocated there.
+  Block* block_at(Address address) const;
+  void free_locked(Block* block, StreamId stream);
+  [[noreturn]] static void refuse(Address address);
+
   void require_usable() const;
   void require_open_locked() const;
   /// Error(config) if the driver knows no such stream.
@@ -147,6 +172,7 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   StreamTable streams_;
   DriverEvents events_;
   std::optional<Pool> pool_;  // nothing after close()
+  AddressTable by_address_;   // what allocate_at() gave
   std::unique_ptr<RowLog> log_;
 };
 

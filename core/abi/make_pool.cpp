@@ -1,0 +1,77 @@
+#include "abi/make_pool.hpp"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <map>
+#include <mutex>
+
+#include "base/process.hpp"
+#include "driver/library.hpp"
+#include "memlake.h"
+#include "policy/direct_policy.hpp"
+#include "policy/torch_policy.hpp"
+
+namespace memlake::abi {
+namespace {
+
+/// The emulator lies beside this library.
+std::string emulator_file() {
+  Dl_info here{};
+  if (dladdr(reinterpret_cast<const void*>(&memlake_abi_version), &here) == 0 || here.dli_fname == nullptr)
+    throw Error(ErrorKind::config, "the folder of libmemlake.so cannot be found; give driver: the emulator's path");
+  const std::string file = here.dli_fname;
+  const std::size_t slash = file.rfind('/');
+  return (slash == std::string::npos ? "" : file.substr(0, slash + 1)) + "libmemlake_emulator.so";
+}
+
+/// The ordinal of the n-th device that the configuration describes; makes them all at the first request.
+int emulated_ordinal(Library& library, const Conf& conf, int device) {
+  static std::mutex mutex;
+  static auto& made = *new std::map<std::string, OrdinalRange>;
+  const std::string text = "devices=" + conf.devices + ",memory=" + conf.memory + ",backing=" + conf.backing;
+  library.require_this_process();  // before the lock: a thread that does not exist in a forked child may hold it
+  const std::lock_guard lock(mutex);
+  auto found = made.find(text);
+  if (found == made.end()) found = made.emplace(text, library.emulator().add_devices(text)).first;
+  if (device < 0 || device >= found->second.count)
+    throw Error(ErrorKind::invalid_argument, "there is no device " + std::to_string(device) +
+                                                 "; the configuration makes " + conf.devices + ", counted from 0");
+  return found->second.first + device;
+}
+
+std::unique_ptr<Policy> make_policy(const Conf& conf) {
+  if (conf.policy == Conf::PolicyName::direct) return std::make_unique<DirectPolicy>();
+  return std::make_unique<TorchPolicy>(conf.torch);
+}
+
+/// What is dropped while the process ends undoes nothing: the driver may be gone before us.
+void notice_exit() {
+  static const int registered = std::atexit([] { begin_exit(); });
+  static_cast<void>(registered);
+}
+
+}  // namespace
+
+Library& open_driver(const Conf& conf) {
+  const std::string file = conf.driver == "cuda" ? "libcuda.so.1" : conf.is_emulated() ? emulator_file() : conf.driver;
+  Library& library = Library::load(file);
+  library.require_this_process();
+  library.initialize();
+  return library;
+}
+
+std::shared_ptr<LivePool> make_pool(const Conf& conf, int device) {
+  notice_exit();
+  Library& library = open_driver(conf);
+  if (!conf.is_emulated()) {
+    const int count = library.device_count();
+    if (device < 0 || device >= count)
+      throw Error(ErrorKind::invalid_argument, "there is no device " + std::to_string(device) + "; the driver has " +
+                                                   std::to_string(count) + ", counted from 0");
+  }
+  const auto on = library.device(conf.is_emulated() ? emulated_ordinal(library, conf, device) : device);
+  return LivePool::make(on, make_policy(conf), conf.limit_on(on->total_memory()));
+}
+
+}  // namespace memlake::abi

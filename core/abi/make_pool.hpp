@@ -1,0 +1,19 @@
+#pragma once
+
+// From a configuration to a pool: loads the driver, finds or makes the device, puts the policy on it.
+
+#include <memory>
+
+#include "abi/conf.hpp"
+#include "live/live_pool.hpp"
+
+namespace memlake::abi {
+
+/// The driver that a configuration names, initialised.
+Library& open_driver(const Conf& conf);
+
+/// `device`: its ordinal; on the emulator its place among the devices of this configuration. Configurations that describe
+/// the same emulated devices share them.
+std::shared_ptr<LivePool> make_pool(const Conf& conf, int device);
+
+}  // namespace memlake::abi

@@ -1,0 +1,126 @@
+// memlake_pool_*: pools for any program.
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "abi/last_error.hpp"
+#include "abi/make_pool.hpp"
+#include "abi/pool_handle.hpp"
+#include "abi/shortage_text.hpp"
+
+namespace memlake::abi {
+
+BorrowedHandle::BorrowedHandle(LivePool& pool) : handle_(new memlake_pool) { handle_->live.store(&pool); }
+
+void* allocate(LivePool& pool, std::uint64_t size, void* stream) {
+  if (size == 0) return nullptr;
+  if (size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) [[unlikely]]
+    throw Error(ErrorKind::invalid_argument,
+                "no memory has " + std::to_string(size) + " bytes; was a negative number meant?");
+  std::optional<Shortage> shortage;
+  const Address address = pool.allocate_at({size}, static_cast<CUstream>(stream), shortage);
+  if (address.value == 0) [[unlikely]]
+    throw Error(ErrorKind::out_of_memory, to_text(*shortage));
+  return reinterpret_cast<void*>(address.value);
+}
+
+namespace {
+
+Address address_of(const void* pointer) { return {reinterpret_cast<std::uint64_t>(pointer)}; }
+
+memlake_pool_stats_t to_c(const LiveStats& stats) {
+  const PoolStats& pool = stats.pool;
+  return {.struct_size = sizeof(memlake_pool_stats_t),
+          .requested = pool.requested.now.count,
+          .requested_peak = pool.requested.peak.count,
+          .allocated = pool.allocated.now.count,
+          .allocated_peak = pool.allocated.peak.count,
+          .active = pool.active.now.count,
+          .active_peak = pool.active.peak.count,
+          .held = pool.held.now.count,
+          .held_peak = pool.held.peak.count,
+          .limit = stats.limit.count,
+          .num_allocations = pool.allocations,
+          .num_frees = pool.frees,
+          .num_retries = pool.retries,
+          .num_ooms = pool.ooms};
+}
+
+void destroy(memlake_pool* handle) {
+  LivePool& pool = pool_of(handle);
+  if (handle->owned == nullptr)
+    throw Error(ErrorKind::invalid_free, "the pool was not made by memlake_pool_create(); close it where it was made");
+  pool.close();
+  handle->live.store(nullptr);
+  handle->owned.reset();
+}
+
+}  // namespace
+}  // namespace memlake::abi
+
+using namespace memlake;
+using namespace memlake::abi;
+
+extern "C" {
+
+memlake_pool* memlake_pool_create(const char* conf, int device) {
+  memlake_pool* made = nullptr;
+  code_from([&] {
+    auto handle = std::make_unique<memlake_pool>();
+    handle->owned = make_pool(parse_conf(conf == nullptr ? "" : conf), device);
+    handle->live.store(handle->owned.get());
+    made = handle.release();
+  });
+  return made;
+}
+
+int memlake_pool_destroy(memlake_pool* pool) {
+  return code_from([&] { destroy(pool); });
+}
+
+void* memlake_pool_allocate(memlake_pool* pool, size_t size, void* stream) {
+  try {
+    return allocate(pool_of(pool), size, stream);
+  } catch (...) {
+    remember_current();
+    return nullptr;
+  }
+}
+
+int memlake_pool_free(memlake_pool* pool, void* ptr) {
+  return code_from([&] {
+    LivePool& live = pool_of(pool);
+    if (ptr != nullptr) live.free_at(address_of(ptr));
+  });
+}
+
+int memlake_pool_free_on(memlake_pool* pool, void* ptr, void* stream) {
+  return code_from([&] {
+    LivePool& live = pool_of(pool);
+    if (ptr != nullptr) live.free_at(address_of(ptr), static_cast<CUstream>(stream));
+  });
+}
+
+int memlake_pool_record_stream(memlake_pool* pool, void* ptr, void* stream) {
+  return code_from([&] {
+    LivePool& live = pool_of(pool);
+    if (ptr != nullptr) live.record_use_at(address_of(ptr), static_cast<CUstream>(stream));
+  });
+}
+
+int memlake_pool_trim(memlake_pool* pool, size_t keep) {
+  return code_from([&] { pool_of(pool).trim({keep}); });
+}
+
+int memlake_pool_stats(memlake_pool* pool, memlake_pool_stats_t* stats) {
+  return code_from([&] {
+    const LivePool& live = pool_of(pool);
+    if (stats == nullptr || stats->struct_size < sizeof(size_t))
+      throw Error(ErrorKind::invalid_argument, "set stats->struct_size to sizeof(memlake_pool_stats_t) first");
+    memlake_pool_stats_t filled = to_c(live.stats());
+    filled.struct_size = std::min(stats->struct_size, sizeof(filled));  // the caller may be older or newer than this
+    std::memcpy(stats, &filled, filled.struct_size);
+  });
+}
+}

@@ -1,0 +1,46 @@
+#pragma once
+
+// What a memlake_pool* points to. It is never given back to the heap, so a pointer that outlived its pool is answered
+// with "closed" instead of a crash; a pool leaves these few bytes behind.
+
+#include <atomic>
+#include <memory>
+
+#include "live/live_pool.hpp"
+#include "memlake.h"
+
+struct memlake_pool {
+  std::atomic<memlake::LivePool*> live{nullptr};  ///< null: destroyed
+  std::shared_ptr<memlake::LivePool> owned;       ///< of pools that memlake_pool_create() made
+};
+
+namespace memlake::abi {
+
+/// A memlake_pool* for a pool that somebody else owns, for as long as this lives.
+class BorrowedHandle {
+ public:
+  explicit BorrowedHandle(LivePool& pool);
+  BorrowedHandle(const BorrowedHandle&) = delete;
+  BorrowedHandle& operator=(const BorrowedHandle&) = delete;
+  ~BorrowedHandle() { handle_->live.store(nullptr); }
+
+  [[nodiscard]] memlake_pool* get() const noexcept { return handle_; }
+
+ private:
+  memlake_pool* handle_;
+};
+
+/// The pool; throws Error(invalid_argument) for NULL, Error(closed) for one that was destroyed.
+inline LivePool& pool_of(memlake_pool* handle) {
+  if (handle == nullptr) [[unlikely]]
+    throw Error(ErrorKind::invalid_argument, "the pool is NULL");
+  LivePool* const live = handle->live.load(std::memory_order_acquire);
+  if (live == nullptr) [[unlikely]]
+    throw Error(ErrorKind::closed, "the pool was destroyed");
+  return *live;
+}
+
+/// Memory at last, or Error(out_of_memory) with the whole story. `size`: 0 gives nullptr.
+void* allocate(LivePool& pool, std::uint64_t size, void* stream);
+
+}  // namespace memlake::abi

@@ -1,0 +1,137 @@
+// memlake_torch_*: what PyTorch's pluggable allocator calls.
+
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+
+#include "abi/last_error.hpp"
+#include "abi/pool_handle.hpp"
+#include "abi/torch_pools.hpp"
+#include "base/process.hpp"
+#include "driver/library.hpp"
+
+namespace memlake::abi {
+namespace {
+
+/// Remembers what is being handled and, once per function and code, writes it to stderr: PyTorch asks nobody. A forked
+/// child and a process that ends are no place for it: there whatever is dropped is gone anyway.
+[[gnu::cold]] void tell(const char* function, std::atomic<unsigned>& told) noexcept {
+  const int code = remember_current();
+  if (code == MEMLAKE_ERROR_DRIVER_GONE || is_exiting()) return;
+  const unsigned bit = 1U << static_cast<unsigned>(-code);
+  if ((told.fetch_or(bit) & bit) != 0) return;
+  std::fprintf(stderr, "memlake: %s: %s (further failures of this kind are only in memlake_last_error())\n", function,
+               memlake_last_error());
+}
+
+/// For functions that answer nothing.
+template <class Work>
+void told_from(const char* function, std::atomic<unsigned>& told, Work&& work) noexcept {
+  try {
+    std::forward<Work>(work)();
+  } catch (...) {
+    tell(function, told);
+  }
+}
+
+Address address_of(const void* pointer) { return {reinterpret_cast<std::uint64_t>(pointer)}; }
+
+/// Any pool's, because PyTorch does not say which device it is about.
+LivePool& pool_with(void* pointer) {
+  if (LivePool* pool = TorchPools::of_this_process().find(address_of(pointer))) return *pool;
+  throw Error(ErrorKind::invalid_argument, "the pointer was not allocated here, or was freed already");
+}
+
+[[gnu::cold]] void free_elsewhere(Address address, int device, CUstream stream) {
+  TorchPools::of_this_process().owner_of(address, device).free_at(address, stream);
+}
+
+}  // namespace
+}  // namespace memlake::abi
+
+using namespace memlake;
+using namespace memlake::abi;
+
+extern "C" {
+
+void* memlake_torch_malloc(ssize_t size, int device, void* stream) {
+  try {
+    if (size < 0) [[unlikely]]
+      throw Error(ErrorKind::invalid_argument, "a size must not be negative, got " + std::to_string(size));
+    if (size == 0) [[unlikely]]
+      return nullptr;
+    return allocate(TorchPools::of_this_process().pool(device), static_cast<std::uint64_t>(size), stream);
+  } catch (...) {
+    static std::atomic<unsigned> told{0};
+    tell("memlake_torch_malloc", told);
+    return nullptr;
+  }
+}
+
+void memlake_torch_free(void* ptr, ssize_t /*size*/, int device, void* stream) {
+  if (ptr == nullptr) return;
+  static std::atomic<unsigned> told{0};
+  told_from("memlake_torch_free", told, [&] {
+    LivePool& pool = TorchPools::of_this_process().pool(device);
+    if (!pool.try_free_at(address_of(ptr), static_cast<CUstream>(stream))) [[unlikely]]
+      free_elsewhere(address_of(ptr), device, static_cast<CUstream>(stream));
+  });
+}
+
+int memlake_torch_set_pool(int device, memlake_pool* pool) {
+  return code_from([&] {
+    TorchPools::of_this_process().set(device, pool == nullptr ? nullptr : pool_of(pool).shared_from_this());
+  });
+}
+
+void memlake_torch_init(int ndevices) {
+  static std::atomic<unsigned> told{0};
+  told_from("memlake_torch_init", told, [&] {
+    if (ndevices < 0 || ndevices > TorchPools::kMostDevices)
+      throw Error(ErrorKind::invalid_argument, std::to_string(ndevices) + " devices cannot be served, only 0 to " +
+                                                   std::to_string(TorchPools::kMostDevices));
+    TorchPools::conf_of_environment();
+  });
+}
+
+void memlake_torch_empty_cache(void) {
+  static std::atomic<unsigned> told{0};
+  told_from("memlake_torch_empty_cache", told, [&] {
+    for (LivePool* pool : TorchPools::of_this_process().all()) pool->release_cached();
+  });
+}
+
+void memlake_torch_record_stream(void* ptr, void* stream) {
+  if (ptr == nullptr) return;
+  static std::atomic<unsigned> told{0};
+  told_from("memlake_torch_record_stream", told,
+            [&] { pool_with(ptr).record_use_at(address_of(ptr), static_cast<CUstream>(stream)); });
+}
+
+void* memlake_torch_base(void* ptr, size_t* size) {
+  if (size != nullptr) *size = 0;
+  if (ptr == nullptr) return nullptr;
+  AddressRange segment{};
+  static std::atomic<unsigned> told{0};
+  told_from("memlake_torch_base", told, [&] { segment = pool_with(ptr).segment_at(address_of(ptr)); });
+  if (size != nullptr) *size = segment.size.count;
+  return reinterpret_cast<void*>(segment.begin.value);
+}
+
+void memlake_torch_fraction(double fraction, int device) {
+  static std::atomic<unsigned> told{0};
+  told_from("memlake_torch_fraction", told, [&] {
+    if (!(fraction >= 0 && fraction <= 1))
+      throw Error(ErrorKind::invalid_argument, "a fraction must be from 0 to 1, got " + std::to_string(fraction));
+    TorchPools& pools = TorchPools::of_this_process();
+    LivePool& pool = pools.pool(device);
+    Bytes limit = pools.limit_of(device);
+    // As in PyTorch, 1 is no limit: what the driver counts as total can be a little less than what it gives.
+    if (fraction < 1) {
+      const auto total = static_cast<double>(pool.device()->total_memory().count);
+      limit = std::min(limit, Bytes{static_cast<std::uint64_t>(fraction * total)});
+    }
+    pool.set_limit(limit);
+  });
+}
+}

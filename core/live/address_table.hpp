@@ -1,0 +1,91 @@
+#pragma once
+
+// AddressTable: which block lies at an address, for callers that come back with nothing but the address. Flat and open:
+// a look-up is one multiplication and, as a rule, one cache line; removing leaves no trace.
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "blocks/block.hpp"
+
+namespace memlake {
+
+class AddressTable {
+ public:
+  AddressTable() : slots_(kSmallest), shift_(shift_for(kSmallest)) {}
+
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+  /// So that the next insert() cannot fail for lack of memory.
+  void make_room() {
+    if (2 * (size_ + 1) > slots_.size()) [[unlikely]]
+      grow();
+  }
+
+  /// pre: make_room() was called, and nothing is at this address.
+  void insert(Address address, Block* block) {
+    std::size_t at = home_of(address.value);
+    while (slots_[at].address != 0) at = next(at);
+    slots_[at] = {address.value, block};
+    ++size_;
+  }
+
+  /// Null if there is none.
+  [[nodiscard]] Block* find(Address address) const { return slots_[place_of(address)].block; }
+
+  /// Null if there was none.
+  Block* remove(Address address) {
+    std::size_t hole = place_of(address);
+    Block* const block = slots_[hole].block;
+    if (block == nullptr) return nullptr;
+    // Whoever was pushed away from home by what is removed moves back, so that every search may stop at an empty slot.
+    for (std::size_t at = next(hole); slots_[at].address != 0; at = next(at)) {
+      const std::size_t from_home = (at - home_of(slots_[at].address)) & (slots_.size() - 1);
+      const std::size_t from_hole = (at - hole) & (slots_.size() - 1);
+      if (from_home < from_hole) continue;
+      slots_[hole] = slots_[at];
+      hole = at;
+    }
+    slots_[hole] = {};
+    --size_;
+    return block;
+  }
+
+ private:
+  struct Slot {
+    std::uint64_t address = 0;  // 0: empty; nothing lies at address 0
+    Block* block = nullptr;
+  };
+
+  static constexpr std::size_t kSmallest = 1024;
+
+  static unsigned shift_for(std::size_t slots) { return 64 - static_cast<unsigned>(std::bit_width(slots) - 1); }
+  // Fibonacci hashing: the top bits of a product with the golden ratio. Addresses are multiples of 512 and often
+  // neighbours; this spreads both. 0 >> 9 is the home of the empty address, which is never looked for.
+  [[nodiscard]] std::size_t home_of(std::uint64_t address) const {
+    return static_cast<std::size_t>((address >> 9) * 0x9E3779B97F4A7C15u >> shift_);
+  }
+  [[nodiscard]] std::size_t next(std::size_t at) const { return (at + 1) & (slots_.size() - 1); }
+  /// Where the address is, or the empty slot that ends the search.
+  [[nodiscard]] std::size_t place_of(Address address) const {
+    std::size_t at = home_of(address.value);
+    while (slots_[at].address != address.value && slots_[at].address != 0) at = next(at);
+    return at;
+  }
+
+  void grow() {
+    AddressTable larger(slots_.size() * 2);
+    for (const Slot& slot : slots_)
+      if (slot.address != 0) larger.insert({slot.address}, slot.block);
+    *this = std::move(larger);
+  }
+  explicit AddressTable(std::size_t slots) : slots_(slots), shift_(shift_for(slots)) {}
+
+  std::vector<Slot> slots_;  // a power of two of them, at most half of them taken
+  unsigned shift_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace memlake
