@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "abi/pool_handle.hpp"
 #include "base/process.hpp"
 #include "bindings.hpp"
 #include "integers.hpp"
@@ -46,6 +47,7 @@ class PyLease {
 struct PyPool {
   std::shared_ptr<LivePool> core;
   nb::object buffer_type;
+  std::unique_ptr<abi::BorrowedHandle> handle = nullptr;  ///< once somebody asked for it
 
   PyPool(std::shared_ptr<LivePool> pool, nb::object type) : core(std::move(pool)), buffer_type(std::move(type)) {}
   PyPool(PyPool&&) noexcept = default;
@@ -334,6 +336,16 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
           },
           nb::arg("keep"))
       .def("_close", [](const PyPool& self) { without_gil([&] { self.core->close(); }); })
+      .def_prop_ro(
+          "native_handle",
+          [](PyPool& self) {
+            if (self.handle == nullptr) self.handle = std::make_unique<abi::BorrowedHandle>(*self.core);
+            return reinterpret_cast<std::uintptr_t>(self.handle->get());
+          },
+          "The pool as ``memlake.h`` knows it: a ``memlake_pool *``, for the functions of `memlake.native_library`.\n\n"
+          "It is the same pool, not a copy. It is good as long as this object is there; afterwards the functions answer\n"
+          "that the pool was destroyed. ``memlake_torch_set_pool`` keeps the pool itself alive. ``memlake_pool_destroy``\n"
+          "refuses it: close() ends it. What C functions allocated must be freed by them, before close().")
       .def_prop_ro("_is_open", [](const PyPool& self) { return without_gil([&] { return self.core->is_open(); }); })
       .def(
           "_has_risen_to",

@@ -25,8 +25,9 @@ std::string emulator_file() {
   return (slash == std::string::npos ? "" : file.substr(0, slash + 1)) + "libmemlake_emulator.so";
 }
 
-/// The ordinal of the n-th device that the configuration describes; makes them all at the first request.
-int emulated_ordinal(Library& library, const Conf& conf, int device) {
+/// The devices that the configuration describes; makes them at the first request. Before the driver is initialised: an
+/// emulator that has no devices then makes one of its own.
+OrdinalRange emulated_devices(const Library& library, const Conf& conf) {
   static std::mutex mutex;
   static auto& made = *new std::map<std::string, OrdinalRange>;
   const std::string text = "devices=" + conf.devices + ",memory=" + conf.memory + ",backing=" + conf.backing;
@@ -34,10 +35,7 @@ int emulated_ordinal(Library& library, const Conf& conf, int device) {
   const std::lock_guard lock(mutex);
   auto found = made.find(text);
   if (found == made.end()) found = made.emplace(text, library.emulator().add_devices(text)).first;
-  if (device < 0 || device >= found->second.count)
-    throw Error(ErrorKind::invalid_argument, "there is no device " + std::to_string(device) +
-                                                 "; the configuration makes " + conf.devices + ", counted from 0");
-  return found->second.first + device;
+  return found->second;
 }
 
 std::unique_ptr<Policy> make_policy(const Conf& conf) {
@@ -57,6 +55,7 @@ Library& open_driver(const Conf& conf) {
   const std::string file = conf.driver == "cuda" ? "libcuda.so.1" : conf.is_emulated() ? emulator_file() : conf.driver;
   Library& library = Library::load(file);
   library.require_this_process();
+  if (conf.is_emulated()) emulated_devices(library, conf);
   library.initialize();
   return library;
 }
@@ -64,13 +63,12 @@ Library& open_driver(const Conf& conf) {
 std::shared_ptr<LivePool> make_pool(const Conf& conf, int device) {
   notice_exit();
   Library& library = open_driver(conf);
-  if (!conf.is_emulated()) {
-    const int count = library.device_count();
-    if (device < 0 || device >= count)
-      throw Error(ErrorKind::invalid_argument, "there is no device " + std::to_string(device) + "; the driver has " +
-                                                   std::to_string(count) + ", counted from 0");
-  }
-  const auto on = library.device(conf.is_emulated() ? emulated_ordinal(library, conf, device) : device);
+  const OrdinalRange there =
+      conf.is_emulated() ? emulated_devices(library, conf) : OrdinalRange{.first = 0, .count = library.device_count()};
+  if (device < 0 || device >= there.count)
+    throw Error(ErrorKind::invalid_argument, "there is no device " + std::to_string(device) + "; there are " +
+                                                 std::to_string(there.count) + ", counted from 0");
+  const auto on = library.device(there.first + device);
   return LivePool::make(on, make_policy(conf), conf.limit_on(on->total_memory()));
 }
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 from memlake.errors import ConfigError
 
-__all__ = ["cuda_library_directory", "emulator_library", "native_library"]
+__all__ = ["cuda_library_directory", "emulator_library", "include_directory", "native_library"]
 
 _LIBRARIES = Path(__file__).parent / "lib"
+_HEADERS = Path(__file__).parent / "include"
 
 
 def emulator_library() -> str:
@@ -24,11 +24,17 @@ def cuda_library_directory() -> str:
 
 
 def native_library() -> str:
-    """The native core."""
-    spec = find_spec("memlake._native")
-    if spec is None or spec.origin is None:
-        raise ConfigError("memlake's native module is missing: this is a source tree, not an installed package")
-    return str(_existing(Path(spec.origin)))
+    """The native core, with the C functions of ``memlake.h``: what C programs, ctypes and PyTorch load.
+
+    Python's own module uses this same library, so there is one core in a process: a `Pool` and what C functions do with
+    its `native_handle` are the same pool.
+    """
+    return str(_existing(_LIBRARIES / "libmemlake.so"))
+
+
+def include_directory() -> str:
+    """The folder of ``memlake.h``, for a C compiler's ``-I``."""
+    return str(_existing(_HEADERS / "memlake.h").parent)
 
 
 def _existing(path: Path) -> Path:

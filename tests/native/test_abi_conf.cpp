@@ -1,0 +1,110 @@
+// What a configuration may say, and what is said about one that makes no sense.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "emulator/own_process.hpp"
+#include "memlake.h"
+#include "test.hpp"
+
+namespace memlake {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+memlake_pool* make_pool(const std::string& more) {
+  return memlake_pool_create(("driver:emulated,memory:1GiB,backing:none" + more).c_str(), 0);
+}
+
+PROCESS_TEST(a_configuration_that_makes_no_sense_is_refused_with_its_reason) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"polcy:caching", "unknown key 'polcy'"},
+      {"polcy:caching", "known: policy, limit, driver, devices, memory, backing, expandable_segments"},
+      {"policy:best", "policy must be caching, expandable or direct, got 'best'"},
+      {"policy", "cannot read 'policy'"},
+      {"policy:", "cannot read"},
+      {"policy:caching;limit:5", "policy must be"},
+      {",", "cannot read"},
+      {":5", "cannot read"},
+      {"limit:lots", "limit must be a size such as 4GiB"},
+      {"limit:-5", "limit must be a size"},
+      {"limit:5XB", "limit must be a size"},
+      {"limit:101%", "from 0% to 100%"},
+      {"limit:9999999999GiB", "at most 9223372036854775807"},
+      {"limit:1.5", "a whole number of bytes"},
+      {"max_split_size_mb:1.5", "a whole number of MiB"},
+      {"max_split_size_mb:19", "max_split_size_mb must be at least large_segment_size_mb, 20, got 19"},
+      {"large_segment_size_mb:10", "more than 10"},
+      {"max_non_split_rounding_mb:1", "at least large_segment_size_mb"},
+      {"garbage_collection_threshold:1", "between 0 and 1"},
+      {"garbage_collection_threshold:0", "between 0 and 1"},
+      {"garbage_collection_threshold:nan", "from 0 to 1"},
+      {"per_process_memory_fraction:1.5", "from 0 to 1"},
+      {"expandable_segments:true", "True or False"},
+      {"policy:caching,expandable_segments:True", "contradict"},
+      {"policy:direct,max_split_size_mb:64", "no options"},
+      {"roundup_power2_divisions:3", "a power of two"},
+      {"roundup_power2_divisions:[3:1]", "powers of two of MiB"},
+      {"roundup_power2_divisions:[4:1,]", "a power of two"},
+      {"roundup_power2_divisions:[4:1", "a power of two"},
+      {"driver:cude", "driver must be cuda, emulated, or the path"},
+      {"driver:/nowhere/libcuda.so", "/nowhere/libcuda.so"},
+      {"memory:1GiB", "memory is about the emulator"},
+      {"driver:emulated,devices:0", "devices must be"},
+      {"driver:emulated,backing:disk", "backing must be host or none"},
+      {"driver:emulated,memory:1", "memory"},
+  };
+  for (const auto& [conf, reason] : cases) {
+    EXPECT(memlake_pool_create(conf.c_str(), 0) == nullptr);
+    if (std::string(memlake_last_error()).find(reason) == std::string::npos)
+      test::fail(conf + " is answered with: " + memlake_last_error(), std::source_location::current());
+    EXPECT_EQ(memlake_last_error_code(), MEMLAKE_ERROR_CONFIG);
+  }
+}
+
+PROCESS_TEST(a_device_that_is_not_there_is_refused) {
+  for (const int device : {-1, 2}) {
+    EXPECT(memlake_pool_create("driver:emulated,devices:2,memory:64MiB", device) == nullptr);
+    EXPECT_EQ(memlake_last_error_code(), MEMLAKE_ERROR_INVALID_ARGUMENT);
+  }
+  EXPECT(memlake_pool_create("driver:emulated,devices:2,memory:64MiB", 1) != nullptr);
+}
+
+PROCESS_TEST(a_limit_is_kept) {
+  for (const char* limit : {",limit:64MiB", ", limit : 6.25%", ",per_process_memory_fraction:0.0625", ",limit:0.0625G"}) {
+    memlake_pool* const pool = make_pool(limit);
+    memlake_pool_stats_t stats{};
+    stats.struct_size = sizeof(stats);
+    EXPECT_EQ(memlake_pool_stats(pool, &stats), MEMLAKE_OK);
+    EXPECT_EQ(stats.limit, 64 * kMiB);
+    EXPECT(memlake_pool_allocate(pool, 65 * kMiB, nullptr) == nullptr);
+    EXPECT(memlake_pool_allocate(pool, 40 * kMiB, nullptr) != nullptr);
+  }
+}
+
+/// What is held for one request of so many bytes.
+std::uint64_t held_for(const std::string& more, std::size_t size, std::uint64_t* allocated = nullptr) {
+  memlake_pool* const pool = make_pool(more);
+  EXPECT(memlake_pool_allocate(pool, size, nullptr) != nullptr);
+  memlake_pool_stats_t stats{};
+  stats.struct_size = sizeof(stats);
+  EXPECT_EQ(memlake_pool_stats(pool, &stats), MEMLAKE_OK);
+  if (allocated != nullptr) *allocated = stats.allocated;
+  return stats.held;
+}
+
+PROCESS_TEST(torchs_options_do_what_they_do_in_torch) {
+  EXPECT_EQ(held_for(",policy:caching", 5 * kMiB), 20 * kMiB);
+  EXPECT_EQ(held_for(",policy:caching,large_segment_size_mb:32", 5 * kMiB), 32 * kMiB);
+  EXPECT_EQ(held_for(",expandable_segments:False", 5 * kMiB), 20 * kMiB);
+  EXPECT_EQ(held_for(",policy:direct", 5 * kMiB), 6 * kMiB);  // in granules
+  std::uint64_t allocated = 0;
+  held_for(",roundup_power2_divisions:4", 5 * kMiB - 512, &allocated);
+  EXPECT_EQ(allocated, 5 * kMiB);
+  held_for(",roundup_power2_divisions:[4:2,>:1],", 4 * kMiB + 512, &allocated);
+  EXPECT_EQ(allocated, 6 * kMiB);
+}
+
+}  // namespace
+}  // namespace memlake
