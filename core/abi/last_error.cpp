@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "abi/shortage_text.hpp"
+
 namespace memlake::abi {
 namespace {
 
@@ -53,6 +55,14 @@ int code_of(ErrorKind kind) noexcept {
   return MEMLAKE_ERROR_UNKNOWN;
 }
 
+static void remember_shortage(const Shortage& shortage) noexcept {
+  try {
+    remember(MEMLAKE_ERROR_OUT_OF_MEMORY, to_text(shortage).c_str());
+  } catch (...) {
+    remember(MEMLAKE_ERROR_OUT_OF_MEMORY, "no memory, neither on the device nor on the host to say why");
+  }
+}
+
 int remember_current() noexcept {
   int code = MEMLAKE_ERROR_UNKNOWN;
   try {
@@ -60,6 +70,9 @@ int remember_current() noexcept {
   } catch (const Error& error) {
     code = code_of(error.kind());
     remember(code, error.what());
+  } catch (const NoMemory& error) {
+    code = MEMLAKE_ERROR_OUT_OF_MEMORY;
+    remember_shortage(error.shortage);
   } catch (const std::bad_alloc&) {
     remember(code, "the host has no memory left for the pool's own books");
   } catch (const std::exception& error) {

@@ -2,27 +2,18 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "abi/last_error.hpp"
 #include "abi/make_pool.hpp"
 #include "abi/pool_handle.hpp"
-#include "abi/shortage_text.hpp"
 
 namespace memlake::abi {
 
 BorrowedHandle::BorrowedHandle(LivePool& pool) : handle_(new memlake_pool) { handle_->live.store(&pool); }
 
-void* allocate(LivePool& pool, std::uint64_t size, void* stream) {
-  if (size == 0) return nullptr;
-  if (size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) [[unlikely]]
-    throw Error(ErrorKind::invalid_argument,
-                "no memory has " + std::to_string(size) + " bytes; was a negative number meant?");
-  std::optional<Shortage> shortage;
-  const Address address = pool.allocate_at({size}, static_cast<CUstream>(stream), shortage);
-  if (address.value == 0) [[unlikely]]
-    throw Error(ErrorKind::out_of_memory, to_text(*shortage));
-  return reinterpret_cast<void*>(address.value);
+void refuse_size(std::uint64_t size) {
+  throw Error(ErrorKind::invalid_argument,
+              "no memory has " + std::to_string(size) + " bytes; was a negative number meant?");
 }
 
 namespace {

@@ -4,6 +4,7 @@
 // with "closed" instead of a crash; a pool leaves these few bytes behind.
 
 #include <atomic>
+#include <limits>
 #include <memory>
 
 #include "live/live_pool.hpp"
@@ -30,6 +31,8 @@ class BorrowedHandle {
   memlake_pool* handle_;
 };
 
+[[noreturn]] void refuse_size(std::uint64_t size);
+
 /// The pool; throws Error(invalid_argument) for NULL, Error(closed) for one that was destroyed.
 inline LivePool& pool_of(memlake_pool* handle) {
   if (handle == nullptr) [[unlikely]]
@@ -40,7 +43,13 @@ inline LivePool& pool_of(memlake_pool* handle) {
   return *live;
 }
 
-/// Memory at last, or Error(out_of_memory) with the whole story. `size`: 0 gives nullptr.
-void* allocate(LivePool& pool, std::uint64_t size, void* stream);
+/// Throws Error(invalid_argument), or NoMemory. `size`: 0 gives nullptr.
+inline void* allocate(LivePool& pool, std::uint64_t size, void* stream) {
+  if (size == 0) [[unlikely]]
+    return nullptr;
+  if (size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) [[unlikely]]
+    refuse_size(size);
+  return reinterpret_cast<void*>(pool.allocate_at({size}, static_cast<CUstream>(stream)).value);
+}
 
 }  // namespace memlake::abi

@@ -5,9 +5,11 @@
 #include <atomic>
 
 namespace memlake {
+
+std::atomic<unsigned> counted_generation{1};
+
 namespace {
 
-std::atomic<unsigned> generation{1};
 std::atomic<bool> exit_has_begun{false};
 
 }  // namespace
@@ -15,9 +17,9 @@ std::atomic<bool> exit_has_begun{false};
 unsigned process_generation() noexcept {
   // An error here means no memory for the handler's record; then forks go unnoticed and the driver itself answers 3.
   static const int registered =
-      pthread_atfork(nullptr, nullptr, [] { generation.fetch_add(1, std::memory_order_relaxed); });
+      pthread_atfork(nullptr, nullptr, [] { counted_generation.fetch_add(1, std::memory_order_relaxed); });
   static_cast<void>(registered);
-  return generation.load(std::memory_order_relaxed);
+  return counted_generation.load(std::memory_order_relaxed);
 }
 
 void begin_exit() noexcept { exit_has_begun.store(true); }

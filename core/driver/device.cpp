@@ -34,8 +34,6 @@ Device::~Device() {
   if (result != CUDA_SUCCESS) report_undo_failure(driver_error(driver_, Call::cuDevicePrimaryCtxRelease, result));
 }
 
-bool Device::is_of_this_process() const noexcept { return process_generation_ == process_generation(); }
-
 CUcontext Device::context() {
   // Before the lock: a thread that does not exist in a forked child may hold it.
   library_.require_this_process();

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/bytes.hpp"
+#include "base/process.hpp"
 #include "driver/driver.hpp"
 
 namespace memlake {
@@ -41,7 +42,7 @@ class Device {
   }
   void set_open(bool is_open) noexcept { is_open_.store(is_open, std::memory_order_release); }
   /// False in a forked child of the process that made this object.
-  bool is_of_this_process() const noexcept;
+  bool is_of_this_process() const noexcept { return is_of_generation(process_generation_); }
   /// Whether what an owner holds on this device still exists, so that undoing it makes sense.
   bool can_undo() const noexcept { return is_open() && is_of_this_process(); }
 

@@ -14,13 +14,13 @@ namespace memlake {
 
 class AddressTable {
  public:
-  AddressTable() : slots_(kSmallest), shift_(shift_for(kSmallest)) {}
+  AddressTable() : AddressTable(kSmallest) {}
 
   [[nodiscard]] std::size_t size() const { return size_; }
 
   /// So that the next insert() cannot fail for lack of memory.
   void make_room() {
-    if (2 * (size_ + 1) > slots_.size()) [[unlikely]]
+    if (2 * size_ > mask_) [[unlikely]]
       grow();
   }
 
@@ -42,8 +42,8 @@ class AddressTable {
     if (block == nullptr) return nullptr;
     // Whoever was pushed away from home by what is removed moves back, so that every search may stop at an empty slot.
     for (std::size_t at = next(hole); slots_[at].address != 0; at = next(at)) {
-      const std::size_t from_home = (at - home_of(slots_[at].address)) & (slots_.size() - 1);
-      const std::size_t from_hole = (at - hole) & (slots_.size() - 1);
+      const std::size_t from_home = (at - home_of(slots_[at].address)) & mask_;
+      const std::size_t from_hole = (at - hole) & mask_;
       if (from_home < from_hole) continue;
       slots_[hole] = slots_[at];
       hole = at;
@@ -67,7 +67,7 @@ class AddressTable {
   [[nodiscard]] std::size_t home_of(std::uint64_t address) const {
     return static_cast<std::size_t>((address >> 9) * 0x9E3779B97F4A7C15u >> shift_);
   }
-  [[nodiscard]] std::size_t next(std::size_t at) const { return (at + 1) & (slots_.size() - 1); }
+  [[nodiscard]] std::size_t next(std::size_t at) const { return (at + 1) & mask_; }
   /// Where the address is, or the empty slot that ends the search.
   [[nodiscard]] std::size_t place_of(Address address) const {
     std::size_t at = home_of(address.value);
@@ -76,14 +76,15 @@ class AddressTable {
   }
 
   void grow() {
-    AddressTable larger(slots_.size() * 2);
+    AddressTable larger(2 * (mask_ + 1));
     for (const Slot& slot : slots_)
       if (slot.address != 0) larger.insert({slot.address}, slot.block);
     *this = std::move(larger);
   }
-  explicit AddressTable(std::size_t slots) : slots_(slots), shift_(shift_for(slots)) {}
+  explicit AddressTable(std::size_t slots) : slots_(slots), mask_(slots - 1), shift_(shift_for(slots)) {}
 
   std::vector<Slot> slots_;  // a power of two of them, at most half of them taken
+  std::size_t mask_;         // their number less one
   unsigned shift_;
   std::size_t size_ = 0;
 };

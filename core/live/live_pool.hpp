@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/lock.hpp"
 #include "driver/counting_driver.hpp"
 #include "live/address_table.hpp"
 #include "live/driver_events.hpp"
@@ -26,6 +27,11 @@ struct Shortage {
   Failure failure;
   std::vector<std::pair<CUstream, Bytes>> pending_on;
   Bytes device_free;  ///< what the driver could still give, to anybody
+};
+
+/// Thrown where a request by address finds no memory.
+struct NoMemory {
+  Shortage shortage;
 };
 
 /// One block, as it was at the moment of a snapshot.
@@ -81,8 +87,8 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   // For callers that know their memory by its address alone, and whose streams belong to somebody else. No object per
   // allocation; memory of a Lease is not among it.
 
-  /// Address 0 if there is no memory: then `shortage` says why. pre: requested > 0.
-  Address allocate_at(Bytes requested, CUstream stream, std::optional<Shortage>& shortage);
+  /// Throws NoMemory. pre: requested > 0.
+  Address allocate_at(Bytes requested, CUstream stream);
   /// In the order of the stream that it was allocated for. Error(invalid_free) if nothing was allocated there.
   void free_at(Address address);
   /// In the order of `stream`, whose work must be behind all earlier work on it.
@@ -142,6 +148,7 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   Block* block_at(Address address) const;
   void free_locked(Block* block, StreamId stream);
   [[noreturn]] static void refuse(Address address);
+  [[noreturn]] void refuse_for_lack_of_memory();
 
   void require_usable() const;
   void require_open_locked() const;
@@ -168,7 +175,7 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   std::vector<std::shared_ptr<Device>> given_;
   CountingDriver counting_;
   std::vector<std::shared_ptr<Device>> devices_;  // the same, counted
-  mutable std::mutex mutex_;                      // guards everything below
+  mutable Lock mutex_;                            // guards everything below
   StreamTable streams_;
   DriverEvents events_;
   std::optional<Pool> pool_;  // nothing after close()

@@ -9,7 +9,7 @@
 
 namespace memlake {
 
-Address LivePool::allocate_at(Bytes requested, CUstream stream, std::optional<Shortage>& shortage) {
+Address LivePool::allocate_at(Bytes requested, CUstream stream) {
   if (!device_->can_undo()) [[unlikely]]
     require_usable();
   if (stream != nullptr) require_not_capturing({.handle = stream});
@@ -17,13 +17,16 @@ Address LivePool::allocate_at(Bytes requested, CUstream stream, std::optional<Sh
   require_open_locked();
   const StreamId number = stream == nullptr ? 0 : streams_.number_of({.handle = stream});
   by_address_.make_room();
-  if (Block* block = pool_->allocate(requested, number)) [[likely]] {
-    by_address_.insert(block->address, block);
-    return block->address;
-  }
+  Block* const block = pool_->allocate(requested, number);
+  if (block == nullptr) [[unlikely]]
+    refuse_for_lack_of_memory();
+  by_address_.insert(block->address, block);
+  return block->address;
+}
+
+void LivePool::refuse_for_lack_of_memory() {
   pool_->space().release_bare_addresses();
-  shortage = shortage_locked();
-  return {0};
+  throw NoMemory{shortage_locked()};
 }
 
 Block* LivePool::block_at(Address address) const {

@@ -2,7 +2,7 @@ import ctypes
 from pathlib import Path
 
 import memlake
-from memlake.libraries import cuda_library_directory
+from memlake.libraries import cuda_library_directory, include_directory
 
 
 def test_the_emulator_is_a_cuda_driver():
@@ -12,10 +12,18 @@ def test_the_emulator_is_a_cuda_driver():
     assert version.value >= 11020
 
 
-def test_the_native_library_is_the_native_module():
+def test_the_native_library_is_the_one_that_the_native_module_uses():
     from memlake import _native
 
-    assert Path(memlake.native_library()).samefile(_native.__file__)
+    assert _native.__version__
+    loaded = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libmemlake.so" in line}
+    (path,) = loaded
+    assert Path(memlake.native_library()).samefile(path)
+
+
+def test_the_header_lies_beside_the_library():
+    assert (Path(include_directory()) / "memlake.h").exists()
+    assert Path(include_directory()).parent == Path(memlake.native_library()).parent.parent
 
 
 def test_the_cuda_folder_has_a_libcuda_that_is_the_emulator():

@@ -1,0 +1,42 @@
+#pragma once
+
+// Lock: a mutex for sections of a hundred nanoseconds. Taking and giving it back are one atomic operation each, without a
+// call; who finds it taken first looks again for about as long as such a section takes, and then sleeps.
+
+#include <atomic>
+#include <cstdint>
+
+namespace memlake {
+
+/// A Lockable of the standard library.
+class Lock {
+ public:
+  Lock() = default;
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+  void lock() noexcept {
+    if (!try_lock()) [[unlikely]]
+      wait();
+  }
+  [[nodiscard]] bool try_lock() noexcept {
+    std::uint32_t expected = kFree;
+    return state_.compare_exchange_strong(expected, kTaken, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+  void unlock() noexcept {
+    if (state_.exchange(kFree, std::memory_order_release) == kAwaited) [[unlikely]]
+      wake();
+  }
+
+ private:
+  static constexpr std::uint32_t kFree = 0;
+  static constexpr std::uint32_t kTaken = 1;
+  static constexpr std::uint32_t kAwaited = 2;  ///< taken, and somebody may be asleep
+
+  void wait() noexcept;
+  void wake() noexcept;
+
+  std::atomic<std::uint32_t> state_{kFree};
+};
+
+}  // namespace memlake
