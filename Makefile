@@ -50,7 +50,7 @@ sanitize: $(BUILD_TOOLS_INSTALLED) ## the C++ tests under AddressSanitizer and U
 	@$(WITH_VENV_PROGRAMS) ctest --test-dir build/sanitize --output-on-failure
 
 bench: $(PACKAGE_INSTALLED) ## the benchmarks; figures also go to benchmarks/results/
-	@$(call native,build/bench,the benchmarks,-DMEMLAKE_BENCHMARKS=ON,--target emulator_cycle replay_rows)
+	@$(call native,build/bench,the benchmarks,-DMEMLAKE_BENCHMARKS=ON,--target emulator_cycle replay_rows abi_rows abi_threads)
 	@$(BIN)/python -m benchmarks
 
 # All of them, even if one fails: what is wrong is shown at once.

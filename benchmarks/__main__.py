@@ -3,6 +3,8 @@
 import argparse
 
 from benchmarks import (
+    abi_against_torch,
+    abi_threads,
     demo_memory,
     emulator_cycle,
     million_rows,
@@ -20,6 +22,8 @@ BENCHMARKS = {
     "demo_memory": demo_memory.measure,
     "replay_speed": replay_speed.measure,
     "replay_against_torch": replay_against_torch.measure,
+    "abi_against_torch": abi_against_torch.measure,
+    "abi_threads": abi_threads.measure,
     "million_rows_time": million_rows.measure_time,
     "million_rows_memory": million_rows.measure_memory,
 }
