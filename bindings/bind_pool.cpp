@@ -343,8 +343,10 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
             return reinterpret_cast<std::uintptr_t>(self.handle->get());
           },
           "The pool as ``memlake.h`` knows it: a ``memlake_pool *``, for the functions of `memlake.native_library`.\n\n"
-          "It is the same pool, not a copy. It is good as long as this object is there; afterwards the functions answer\n"
-          "that the pool was destroyed. ``memlake_torch_set_pool`` keeps the pool itself alive. ``memlake_pool_destroy``\n"
+          "It is the same pool, not a copy. It is good as long as this object is there; afterwards the functions "
+          "answer\n"
+          "that the pool was destroyed. ``memlake_torch_set_pool`` keeps the pool itself alive. "
+          "``memlake_pool_destroy``\n"
           "refuses it: close() ends it. What C functions allocated must be freed by them, before close().")
       .def_prop_ro("_is_open", [](const PyPool& self) { return without_gil([&] { return self.core->is_open(); }); })
       .def(

@@ -174,7 +174,8 @@ void finish(Reading& reading) {
   if (conf.policy == Conf::PolicyName::direct && given.has_torch_option)
     throw Error(ErrorKind::config, "policy:direct has no options; leave PyTorch's keys out");
   if (!conf.is_emulated() && !given.only_emulated.empty())
-    throw Error(ErrorKind::config, given.only_emulated + " is about the emulator; add driver:emulated, or leave it out");
+    throw Error(ErrorKind::config,
+                given.only_emulated + " is about the emulator; add driver:emulated, or leave it out");
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ std::optional<double> decimal(std::string_view text) {
 
 std::optional<std::uint64_t> unit_of(std::string_view name) {
   std::string lower(name);
-  std::ranges::transform(lower, lower.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  std::ranges::transform(lower, lower.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   if (lower.empty() || lower == "b") return 1;
   const std::size_t power = std::string_view("kmgtp").find(lower.front());
   if (power == std::string_view::npos) return std::nullopt;

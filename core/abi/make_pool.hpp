@@ -12,8 +12,8 @@ namespace memlake::abi {
 /// The driver that a configuration names, initialised.
 Library& open_driver(const Conf& conf);
 
-/// `device`: its ordinal; on the emulator its place among the devices of this configuration. Configurations that describe
-/// the same emulated devices share them.
+/// `device`: its ordinal; on the emulator its place among the devices of this configuration. Configurations that
+/// describe the same emulated devices share them.
 std::shared_ptr<LivePool> make_pool(const Conf& conf, int device);
 
 }  // namespace memlake::abi

@@ -79,9 +79,8 @@ void memlake_torch_free(void* ptr, ssize_t /*size*/, int device, void* stream) {
 }
 
 int memlake_torch_set_pool(int device, memlake_pool* pool) {
-  return code_from([&] {
-    TorchPools::of_this_process().set(device, pool == nullptr ? nullptr : pool_of(pool).shared_from_this());
-  });
+  return code_from(
+      [&] { TorchPools::of_this_process().set(device, pool == nullptr ? nullptr : pool_of(pool).shared_from_this()); });
 }
 
 void memlake_torch_init(int ndevices) {

@@ -62,8 +62,8 @@ class TorchPools {
 
   std::array<std::atomic<LivePool*>, kMostDevices> current_{};
   std::atomic<unsigned> used_in_{0};  // the process generation that first had a pool; 0: none
-  std::mutex mutex_;          // guards what is below; no other lock is taken before it
-  std::vector<Known> known_;  // never shrinks: a thread may be about to use one
+  std::mutex mutex_;                  // guards what is below; no other lock is taken before it
+  std::vector<Known> known_;          // never shrinks: a thread may be about to use one
 };
 
 }  // namespace memlake::abi

@@ -1,7 +1,7 @@
 #pragma once
 
-// Lock: a mutex for sections of a hundred nanoseconds. Taking and giving it back are one atomic operation each, without a
-// call; who finds it taken first looks again for about as long as such a section takes, and then sleeps.
+// Lock: a mutex for sections of a hundred nanoseconds. Taking and giving it back are one atomic operation each, without
+// a call; who finds it taken first looks again for about as long as such a section takes, and then sleeps.
 
 #include <atomic>
 #include <cstdint>

@@ -32,14 +32,21 @@ class AddressTable {
     ++size_;
   }
 
-  /// Null if there is none.
-  [[nodiscard]] Block* find(Address address) const { return slots_[place_of(address)].block; }
+  /// Where a block was found: good until the table changes.
+  struct Place {
+    std::size_t slot;
+    Block* block;  ///< null if there is none
+  };
 
-  /// Null if there was none.
-  Block* remove(Address address) {
-    std::size_t hole = place_of(address);
-    Block* const block = slots_[hole].block;
-    if (block == nullptr) return nullptr;
+  [[nodiscard]] Place find(Address address) const {
+    std::size_t at = home_of(address.value);
+    while (slots_[at].address != address.value && slots_[at].address != 0) at = next(at);
+    return {at, slots_[at].block};
+  }
+
+  /// pre: `place` has a block.
+  void remove(Place place) {
+    std::size_t hole = place.slot;
     // Whoever was pushed away from home by what is removed moves back, so that every search may stop at an empty slot.
     for (std::size_t at = next(hole); slots_[at].address != 0; at = next(at)) {
       const std::size_t from_home = (at - home_of(slots_[at].address)) & mask_;
@@ -50,7 +57,6 @@ class AddressTable {
     }
     slots_[hole] = {};
     --size_;
-    return block;
   }
 
  private:
@@ -68,12 +74,6 @@ class AddressTable {
     return static_cast<std::size_t>((address >> 9) * 0x9E3779B97F4A7C15u >> shift_);
   }
   [[nodiscard]] std::size_t next(std::size_t at) const { return (at + 1) & mask_; }
-  /// Where the address is, or the empty slot that ends the search.
-  [[nodiscard]] std::size_t place_of(Address address) const {
-    std::size_t at = home_of(address.value);
-    while (slots_[at].address != address.value && slots_[at].address != 0) at = next(at);
-    return at;
-  }
 
   void grow() {
     AddressTable larger(2 * (mask_ + 1));

@@ -145,8 +145,7 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   StreamName name_of(StreamId stream) const;
 
   /// pre: the lock is held. Error(invalid_free) if nothing was allocated there.
-  Block* block_at(Address address) const;
-  void free_locked(Block* block, StreamId stream);
+  AddressTable::Place place_of(Address address) const;
   [[noreturn]] static void refuse(Address address);
   [[noreturn]] void refuse_for_lack_of_memory();
 

@@ -1,5 +1,5 @@
-// What a live pool does for callers that know their memory by its address alone: the path of the C ABI. One lock, and no
-// memory of the heap per operation.
+// What a live pool does for callers that know their memory by its address alone: the path of the C ABI. One lock, and
+// no memory of the heap per operation.
 
 #include <sstream>
 
@@ -29,9 +29,9 @@ void LivePool::refuse_for_lack_of_memory() {
   throw NoMemory{shortage_locked()};
 }
 
-Block* LivePool::block_at(Address address) const {
-  if (Block* block = by_address_.find(address)) [[likely]]
-    return block;
+AddressTable::Place LivePool::place_of(Address address) const {
+  if (const AddressTable::Place place = by_address_.find(address); place.block != nullptr) [[likely]]
+    return place;
   refuse(address);
 }
 
@@ -42,21 +42,17 @@ void LivePool::refuse(Address address) {
   throw Error(ErrorKind::invalid_free, text.str());
 }
 
-void LivePool::free_locked(Block* block, StreamId stream) {
-  const Address address = block->address;  // a free block may be joined with its neighbours
-  pool_->free(block, stream);
-  by_address_.remove(address);
-}
-
 void LivePool::free_at(Address address) {
   if (!device_->can_undo()) [[unlikely]]
     require_usable();
   const std::lock_guard lock(mutex_);
   require_open_locked();
-  Block* const block = block_at(address);
-  if (const CUstream stream = streams_.handle_of(block->user); stream != nullptr && streams_.is_alive(block->user))
+  const AddressTable::Place place = place_of(address);
+  const StreamId user = place.block->user;
+  if (const CUstream stream = streams_.handle_of(user); stream != nullptr && streams_.is_alive(user))
     require_not_capturing({.handle = stream});
-  free_locked(block, block->user);
+  pool_->free(place.block, user);
+  by_address_.remove(place);
 }
 
 void LivePool::free_at(Address address, CUstream stream) {
@@ -69,12 +65,14 @@ bool LivePool::try_free_at(Address address, CUstream stream) {
   if (stream != nullptr) require_not_capturing({.handle = stream});
   const std::lock_guard lock(mutex_);
   require_open_locked();
-  Block* const block = by_address_.find(address);
-  if (block == nullptr) [[unlikely]]
+  const AddressTable::Place place = by_address_.find(address);
+  if (place.block == nullptr) [[unlikely]]
     return false;
   // Its own stream by the number it has there: of a handle alone it cannot be known whether its stream is the same.
-  const bool is_own = streams_.handle_of(block->user) == stream;
-  free_locked(block, is_own ? block->user : streams_.number_of({.handle = stream}));
+  const StreamId user = place.block->user;
+  const bool is_own = streams_.handle_of(user) == stream;
+  pool_->free(place.block, is_own ? user : streams_.number_of({.handle = stream}));
+  by_address_.remove(place);
   return true;
 }
 
@@ -82,14 +80,14 @@ void LivePool::record_use_at(Address address, CUstream stream) {
   require_usable();
   const std::lock_guard lock(mutex_);
   require_open_locked();
-  pool_->record_use(block_at(address), streams_.number_of({.handle = stream}));
+  pool_->record_use(place_of(address).block, streams_.number_of({.handle = stream}));
 }
 
 AddressRange LivePool::segment_at(Address address) const {
   require_usable();
   const std::lock_guard lock(mutex_);
   require_open_locked();
-  const SegmentMemory& memory = *block_at(address)->memory;
+  const SegmentMemory& memory = *place_of(address).block->memory;
   if (memory.is_expandable())
     throw Error(ErrorKind::invalid_argument,
                 "this memory is made of pages, so it is not part of one allocation of the driver; the policy caching "
@@ -100,7 +98,7 @@ AddressRange LivePool::segment_at(Address address) const {
 bool LivePool::is_allocated(Address address) const {
   if (!device_->can_undo()) return false;
   const std::lock_guard lock(mutex_);
-  return by_address_.find(address) != nullptr;
+  return by_address_.find(address).block != nullptr;
 }
 
 }  // namespace memlake

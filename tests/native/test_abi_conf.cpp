@@ -72,7 +72,8 @@ PROCESS_TEST(a_device_that_is_not_there_is_refused) {
 }
 
 PROCESS_TEST(a_limit_is_kept) {
-  for (const char* limit : {",limit:64MiB", ", limit : 6.25%", ",per_process_memory_fraction:0.0625", ",limit:0.0625G"}) {
+  for (const char* limit :
+       {",limit:64MiB", ", limit : 6.25%", ",per_process_memory_fraction:0.0625", ",limit:0.0625G"}) {
     memlake_pool* const pool = make_pool(limit);
     memlake_pool_stats_t stats{};
     stats.struct_size = sizeof(stats);

@@ -152,7 +152,7 @@ PROCESS_TEST(a_pool_can_be_given_and_taken_away) {
   void* const second = memlake_torch_malloc(kMiB, 0, nullptr);
   EXPECT_EQ(stats_of(pool).num_allocations, 1u);
   EXPECT_EQ(memlake_pool_destroy(pool), MEMLAKE_ERROR_INVALID_FREE);  // PyTorch has some of it
-  memlake_torch_free(first, kMiB, 0, nullptr);  // where it came from
+  memlake_torch_free(first, kMiB, 0, nullptr);                        // where it came from
   EXPECT_EQ(stats_of(pool).num_frees, 1u);
   memlake_torch_free(second, kMiB, 0, nullptr);
   EXPECT_EQ(last_error(), "the pool still has 1 live buffers of 1048576 bytes in all; close them first");

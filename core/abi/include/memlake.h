@@ -5,8 +5,8 @@
  *
  * Rules of all functions:
  *   - Any thread may call them.
- *   - A failure changes nothing. It answers NULL or a negative code (MEMLAKE_ERROR_...), and memlake_last_error() is the
- *     sentence that says what was asked, what is true and what to do.
+ *   - A failure changes nothing. It answers NULL or a negative code (MEMLAKE_ERROR_...), and memlake_last_error() is
+ * the sentence that says what was asked, what is true and what to do.
  *   - No C++ exception leaves the library.
  *   - A stream is a CUstream or a cudaStream_t; NULL is the default stream, not "none". The per-thread default stream
  *     (2) is refused: it is another stream in every thread. So is a stream that is capturing a graph.
@@ -51,7 +51,7 @@ MEMLAKE_API int memlake_abi_version(void);
 
 /* Why the calling thread's latest failure happened; "" if there was none. A success does not clear it. Valid until the
  * next failure of this thread. Never NULL. */
-MEMLAKE_API const char *memlake_last_error(void);
+MEMLAKE_API const char* memlake_last_error(void);
 
 /* The MEMLAKE_ERROR_... of the same failure; MEMLAKE_OK if there was none. For functions that answer NULL. */
 MEMLAKE_API int memlake_last_error_code(void);
@@ -66,69 +66,69 @@ typedef struct memlake_pool memlake_pool;
  *     names the known ones.
  *   device: its ordinal in the driver. With driver:emulated: among the devices of this configuration, from 0.
  * NULL on failure. */
-MEMLAKE_API memlake_pool *memlake_pool_create(const char *conf, int device);
+MEMLAKE_API memlake_pool* memlake_pool_create(const char* conf, int device);
 
 /* Gives all its memory back and ends the pool. Refused (MEMLAKE_ERROR_INVALID_FREE, nothing changed) while something
  * allocated from it is live, for a pool that memlake_pool_create() did not make, and the second time. No other thread
  * may be using the pool; later calls with it answer MEMLAKE_ERROR_CLOSED. NULL is refused. */
-MEMLAKE_API int memlake_pool_destroy(memlake_pool *pool);
+MEMLAKE_API int memlake_pool_destroy(memlake_pool* pool);
 
 /* Memory for work on `stream`, aligned to 512 bytes. NULL and success for size 0; otherwise NULL is a failure. */
-MEMLAKE_API void *memlake_pool_allocate(memlake_pool *pool, size_t size, void *stream);
+MEMLAKE_API void* memlake_pool_allocate(memlake_pool* pool, size_t size, void* stream);
 
 /* Gives memory back in the order of the stream that it was allocated for: that stream reuses it at once, others when it
  * has passed. NULL: nothing to do. A pointer that is not live in this pool is refused. */
-MEMLAKE_API int memlake_pool_free(memlake_pool *pool, void *ptr);
+MEMLAKE_API int memlake_pool_free(memlake_pool* pool, void* ptr);
 
 /* The same in the order of another stream, whose work must be behind all earlier work on the memory. */
-MEMLAKE_API int memlake_pool_free_on(memlake_pool *pool, void *ptr, void *stream);
+MEMLAKE_API int memlake_pool_free_on(memlake_pool* pool, void* ptr, void* stream);
 
 /* Work on another stream uses the memory: once freed, it waits for that stream. */
-MEMLAKE_API int memlake_pool_record_stream(memlake_pool *pool, void *ptr, void *stream);
+MEMLAKE_API int memlake_pool_record_stream(memlake_pool* pool, void* ptr, void* stream);
 
 /* Gives cached memory back to the driver as long as at least `keep` bytes stay held. Waits for no stream. */
-MEMLAKE_API int memlake_pool_trim(memlake_pool *pool, size_t keep);
+MEMLAKE_API int memlake_pool_trim(memlake_pool* pool, size_t keep);
 
 /* Counters of a pool, from one moment; bytes unless said otherwise. Later versions append. */
 typedef struct memlake_pool_stats_t {
-  size_t struct_size;      /* in: sizeof(memlake_pool_stats_t); out: how many bytes were filled in */
-  uint64_t requested;      /* what callers asked for, until it is free again */
+  size_t struct_size; /* in: sizeof(memlake_pool_stats_t); out: how many bytes were filled in */
+  uint64_t requested; /* what callers asked for, until it is free again */
   uint64_t requested_peak;
-  uint64_t allocated;      /* their blocks with slack, until the call of free */
+  uint64_t allocated; /* their blocks with slack, until the call of free */
   uint64_t allocated_peak;
-  uint64_t active;         /* their blocks with slack, until they are free again */
+  uint64_t active; /* their blocks with slack, until they are free again */
   uint64_t active_peak;
-  uint64_t held;           /* physical memory, created and not released */
+  uint64_t held; /* physical memory, created and not released */
   uint64_t held_peak;
-  uint64_t limit;          /* what may be held; UINT64_MAX: no limit */
+  uint64_t limit; /* what may be held; UINT64_MAX: no limit */
   uint64_t num_allocations;
   uint64_t num_frees;
-  uint64_t num_retries;    /* requests for which everything cached was given back */
-  uint64_t num_ooms;       /* requests that found no memory */
+  uint64_t num_retries; /* requests for which everything cached was given back */
+  uint64_t num_ooms;    /* requests that found no memory */
 } memlake_pool_stats_t;
 
-MEMLAKE_API int memlake_pool_stats(memlake_pool *pool, memlake_pool_stats_t *stats);
+MEMLAKE_API int memlake_pool_stats(memlake_pool* pool, memlake_pool_stats_t* stats);
 
 /* ---- PyTorch ----
  *
- * The types are those of torch.cuda.memory.CUDAPluggableAllocator(path, "memlake_torch_malloc", "memlake_torch_free") and
- * of its set_..._fn hooks. PyTorch asks none of them for an error, so the first failure of each kind is also written to
- * stderr. A device is PyTorch's index; at most 64.
+ * The types are those of torch.cuda.memory.CUDAPluggableAllocator(path, "memlake_torch_malloc", "memlake_torch_free")
+ * and of its set_..._fn hooks. PyTorch asks none of them for an error, so the first failure of each kind is also
+ * written to stderr. A device is PyTorch's index; at most 64.
  *
  * The first call for a device makes its pool from the environment variable MEMLAKE_CONF, on libcuda.so.1
  * (driver:emulated: on the emulator), unless memlake_torch_set_pool() gave one. */
 
 /* NULL and success for 0 bytes; otherwise NULL is a failure, which PyTorch does not notice. */
-MEMLAKE_API void *memlake_torch_malloc(ssize_t size, int device, void *stream);
+MEMLAKE_API void* memlake_torch_malloc(ssize_t size, int device, void* stream);
 
 /* PyTorch passes the stream of the allocation. `size` is not needed. Refused: a pointer that is not live, and one of
  * another device. NULL: nothing to do. */
-MEMLAKE_API void memlake_torch_free(void *ptr, ssize_t size, int device, void *stream);
+MEMLAKE_API void memlake_torch_free(void* ptr, ssize_t size, int device, void* stream);
 
-/* From now on the device's memory comes from this pool; NULL: from a pool made of MEMLAKE_CONF. What was allocated before
- * is freed where it came from. memlake keeps the pool until the process ends, because it cannot know whether another
- * thread is about to use it: it can be emptied (memlake_torch_empty_cache) and closed, but is not destroyed. */
-MEMLAKE_API int memlake_torch_set_pool(int device, memlake_pool *pool);
+/* From now on the device's memory comes from this pool; NULL: from a pool made of MEMLAKE_CONF. What was allocated
+ * before is freed where it came from. memlake keeps the pool until the process ends, because it cannot know whether
+ * another thread is about to use it: it can be emptied (memlake_torch_empty_cache) and closed, but is not destroyed. */
+MEMLAKE_API int memlake_torch_set_pool(int device, memlake_pool* pool);
 
 /* set_init_fn. Reads MEMLAKE_CONF, so that a mistake in it shows before the first allocation. */
 MEMLAKE_API void memlake_torch_init(int ndevices);
@@ -137,11 +137,11 @@ MEMLAKE_API void memlake_torch_init(int ndevices);
 MEMLAKE_API void memlake_torch_empty_cache(void);
 
 /* set_record_stream_fn. */
-MEMLAKE_API void memlake_torch_record_stream(void *ptr, void *stream);
+MEMLAKE_API void memlake_torch_record_stream(void* ptr, void* stream);
 
 /* set_base_alloc_fn: where the driver's allocation begins that `ptr` lies in, and how large it is. NULL for memory that
  * is made of pages (policy:expandable): it is no one allocation, and cannot be shared as one. */
-MEMLAKE_API void *memlake_torch_base(void *ptr, size_t *size);
+MEMLAKE_API void* memlake_torch_base(void* ptr, size_t* size);
 
 /* set_memory_fraction_fn: the device's pool may hold this share of its memory, and no more than its limit. */
 MEMLAKE_API void memlake_torch_fraction(double fraction, int device);
