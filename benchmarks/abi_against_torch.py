@@ -6,7 +6,8 @@ CUDA runtime that only keeps books; MEMLAKE_PEERLAB names the folder with its bu
 times, warm: thread CPU time per operation, median of the passes. The runs of the two alternate, because other programs
 slow a machine down for a while, and the median of the ratios counts.
 
-MEMLAKE_SHARED names the folder with the traces gpt and mix100k; without it the examples that come with memlake are used.
+MEMLAKE_SHARED names the folder with the traces gpt and mix100k; without it the examples that come with memlake are
+used.
 """
 
 import os
@@ -47,9 +48,7 @@ def run_abi(text: Path, policy: str, passes: int, *before: str) -> subprocess.Co
     """The C++ program, possibly under another one."""
     conf = f"driver:emulated,memory:{CAPACITY},backing:none,policy:{policy}"
     command = [*before, str(PROGRAM), memlake.native_library(), str(text), str(passes)]
-    return subprocess.run(
-        command, env={**os.environ, "MEMLAKE_CONF": conf}, capture_output=True, text=True, check=True
-    )
+    return subprocess.run(command, env={**os.environ, "MEMLAKE_CONF": conf}, capture_output=True, text=True, check=True)
 
 
 def abi_nanoseconds(text: Path, policy: str) -> float:

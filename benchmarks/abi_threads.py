@@ -1,7 +1,7 @@
 """How much one pool does per second through the C ABI, by the number of threads: 8 threads over 4 streams, against 1.
 
-benchmarks/native/abi_threads.cpp does the work on an emulated device. All threads share one lock; the goal is that they do
-not lose more than half of the throughput to it. Wall time; the runs with one thread and with eight alternate.
+benchmarks/native/abi_threads.cpp does the work on an emulated device. All threads share one lock; the goal is that they
+do not lose more than half of the throughput to it. Wall time; the runs with one thread and with eight alternate.
 """
 
 import subprocess
@@ -19,9 +19,7 @@ ROUNDS = 7
 def throughput(threads: int, streams: int) -> float:
     """Millions of operations per second, warm."""
     command = [str(PROGRAM), memlake.native_library(), memlake.emulator_library(), CONF, str(threads), str(streams)]
-    said = subprocess.run(
-        [*command, str(OPERATIONS), "2"], capture_output=True, text=True, check=True
-    ).stdout
+    said = subprocess.run([*command, str(OPERATIONS), "2"], capture_output=True, text=True, check=True).stdout
     return float(said.split()[1])
 
 

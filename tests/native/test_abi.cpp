@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "emulated_streams.hpp"
-#include "emulator/own_process.hpp"
 #include "memlake.h"
+#include "own_process.hpp"
 #include "test.hpp"
 
 extern "C" int memlake_h_version(void);

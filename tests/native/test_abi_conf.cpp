@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "emulator/own_process.hpp"
 #include "memlake.h"
+#include "own_process.hpp"
 #include "test.hpp"
 
 namespace memlake {

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "emulated_streams.hpp"
-#include "emulator/own_process.hpp"
 #include "memlake.h"
+#include "own_process.hpp"
 #include "test.hpp"
 
 namespace memlake {

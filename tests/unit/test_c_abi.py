@@ -116,9 +116,7 @@ def test_a_pool_of_python_serves_torchs_functions_and_lives_on(lake, gpu):
 def test_recording_a_pool_writes_down_what_c_did(lake, gpu, tmp_path):
     with memlake.Pool(gpu) as pool:
         with pool.record(tmp_path / "trace.npz"):
-            lake.memlake_pool_free(
-                pool.native_handle, lake.memlake_pool_allocate(pool.native_handle, 5000, None)
-            )
+            lake.memlake_pool_free(pool.native_handle, lake.memlake_pool_allocate(pool.native_handle, 5000, None))
         trace = memlake.Trace.load(tmp_path / "trace.npz")
     assert list(trace.bytes[:1]) == [5000]
     assert len(trace.op) == 2
