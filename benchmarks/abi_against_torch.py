@@ -1,10 +1,10 @@
 """The C ABI beside PyTorch's own allocator: the CPU time of an operation, in one run, on one core, on the same traces.
 
-benchmarks/native/abi_rows.cpp plays a trace through memlake_torch_malloc and memlake_torch_free, loaded by name as PyTorch
-loads them, on an emulated device: the lock and the look-up by pointer are in it. torch's unmodified libc10_cuda runs on a
-CUDA runtime that only keeps books; MEMLAKE_PEERLAB names the folder with its build/replay. Both play each trace several
-times, warm: thread CPU time per operation, median of the passes. The runs of the two alternate, because other programs
-slow a machine down for a while, and the median of the ratios counts.
+benchmarks/native/abi_rows.cpp plays a trace through memlake_torch_malloc and memlake_torch_free, loaded by name as
+PyTorch loads them, on an emulated device: the lock and the look-up by pointer are in it. torch's unmodified
+libc10_cuda runs on a CUDA runtime that only keeps books; MEMLAKE_PEERLAB names the folder with its build/replay. Both
+play each trace several times, warm: thread CPU time per operation, median of the passes. The runs of the two
+alternate, because other programs slow a machine down for a while, and the median of the ratios counts.
 
 MEMLAKE_SHARED names the folder with the traces gpt and mix100k; without it the examples that come with memlake are
 used.
