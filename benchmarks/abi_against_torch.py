@@ -24,7 +24,7 @@ from benchmarks.figures import Figure, Figures, Goal
 from benchmarks.replay_against_torch import replay_program
 
 PROGRAM = Path(__file__).resolve().parent.parent / "build" / "bench" / "benchmarks" / "native" / "abi_rows"
-POLICIES = ("caching", "expandable")
+POLICIES = ("lake", "caching", "expandable")
 SHARED_TRACES = ("gpt", "mix100k")
 ROUNDS = 5
 CAPACITY = 80 * 2**30

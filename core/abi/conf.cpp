@@ -18,6 +18,7 @@ struct Given {
   std::optional<bool> expandable_segments;
   bool has_policy = false;
   bool has_torch_option = false;
+  bool has_lake_option = false;
   bool has_rounding = false;
   std::string only_emulated;  // a key that needs driver:emulated
 };
@@ -29,14 +30,16 @@ struct Reading {
 
 void read_policy(Reading& reading, const Entry& entry) {
   reading.given.has_policy = true;
-  if (entry.value == "caching") {
+  if (entry.value == "lake") {
+    reading.conf.policy = Conf::PolicyName::lake;
+  } else if (entry.value == "caching") {
     reading.conf.policy = Conf::PolicyName::caching;
   } else if (entry.value == "expandable") {
     reading.conf.policy = Conf::PolicyName::expandable;
   } else if (entry.value == "direct") {
     reading.conf.policy = Conf::PolicyName::direct;
   } else {
-    refuse(entry, "caching, expandable or direct");
+    refuse(entry, "lake, caching, expandable or direct");
   }
 }
 
@@ -92,6 +95,11 @@ const std::vector<std::pair<std::string_view, Reader>>& readers() {
        [](Reading& reading, const Entry& entry) {
          read_backing(reading, entry);
          reading.given.only_emulated = entry.key;
+       }},
+      {"may_alias",
+       [](Reading& reading, const Entry& entry) {
+         reading.given.has_lake_option = true;
+         reading.conf.lake.may_alias = parse_boolean(entry);
        }},
       {"expandable_segments",
        [](Reading& reading, const Entry& entry) { reading.given.expandable_segments = parse_boolean(entry); }},
@@ -171,8 +179,15 @@ void finish(Reading& reading) {
   require_at_least(conf.torch.max_split_size, large, "max_split_size_mb");
   if (!given.has_rounding) conf.torch.max_non_split_rounding = large;
   require_at_least(conf.torch.max_non_split_rounding, large, "max_non_split_rounding_mb");
-  if (conf.policy == Conf::PolicyName::direct && given.has_torch_option)
-    throw Error(ErrorKind::config, "policy:direct has no options; leave PyTorch's keys out");
+  // PyTorch's own keys mean PyTorch's own allocator.
+  if (given.has_torch_option && !given.has_policy && !given.expandable_segments)
+    conf.policy = Conf::PolicyName::caching;
+  const bool is_torch = conf.policy == Conf::PolicyName::caching || conf.policy == Conf::PolicyName::expandable;
+  if (given.has_torch_option && !is_torch)
+    throw Error(ErrorKind::config,
+                "PyTorch's options are for policy:caching and policy:expandable; leave them out, or name one of those");
+  if (given.has_lake_option && conf.policy != Conf::PolicyName::lake)
+    throw Error(ErrorKind::config, "may_alias is an option of policy:lake; leave it out, or name that policy");
   if (!conf.is_emulated() && !given.only_emulated.empty())
     throw Error(ErrorKind::config,
                 given.only_emulated + " is about the emulator; add driver:emulated, or leave it out");

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/bytes.hpp"
+#include "lake/lake_options.hpp"
 #include "policy/torch_options.hpp"
 
 namespace memlake::abi {
@@ -20,9 +21,10 @@ struct Limit {
 };
 
 struct Conf {
-  enum class PolicyName { caching, expandable, direct };
+  enum class PolicyName { lake, caching, expandable, direct };
 
-  PolicyName policy = PolicyName::expandable;
+  PolicyName policy = PolicyName::lake;
+  LakeOptions lake;
   TorchOptions torch;
   double memory_fraction = 1;  ///< PyTorch's; 1: no limit
   std::optional<Limit> limit;

@@ -8,9 +8,11 @@
 
 #include "base/process.hpp"
 #include "driver/library.hpp"
+#include "lake/lake_space.hpp"
 #include "memlake.h"
 #include "policy/direct_policy.hpp"
 #include "policy/torch_policy.hpp"
+#include "space/segment_space.hpp"
 
 namespace memlake::abi {
 namespace {
@@ -38,9 +40,20 @@ OrdinalRange emulated_devices(const Library& library, const Conf& conf) {
   return found->second;
 }
 
-std::unique_ptr<Policy> make_policy(const Conf& conf) {
-  if (conf.policy == Conf::PolicyName::direct) return std::make_unique<DirectPolicy>();
-  return std::make_unique<TorchPolicy>(conf.torch);
+SpaceMaker space_maker(const Conf& conf) {
+  return [conf](const std::vector<std::shared_ptr<Device>>& devices, EventSource& events,
+                Bytes limit) -> std::unique_ptr<Space> {
+    switch (conf.policy) {
+      case Conf::PolicyName::lake:
+        return std::make_unique<LakeSpace>(devices, conf.lake, events, limit);
+      case Conf::PolicyName::direct:
+        return std::make_unique<SegmentSpace>(devices.front(), std::make_unique<DirectPolicy>(), events, limit);
+      case Conf::PolicyName::caching:
+      case Conf::PolicyName::expandable:
+        break;
+    }
+    return std::make_unique<SegmentSpace>(devices.front(), std::make_unique<TorchPolicy>(conf.torch), events, limit);
+  };
 }
 
 /// What is dropped while the process ends undoes nothing: the driver may be gone before us.
@@ -69,7 +82,7 @@ std::shared_ptr<LivePool> make_pool(const Conf& conf, int device) {
     throw Error(ErrorKind::invalid_argument, "there is no device " + std::to_string(device) + "; there are " +
                                                  std::to_string(there.count) + ", counted from 0");
   const auto on = library.device(there.first + device);
-  return LivePool::make(on, make_policy(conf), conf.limit_on(on->total_memory()));
+  return LivePool::make({on}, space_maker(conf), conf.limit_on(on->total_memory()));
 }
 
 }  // namespace memlake::abi

@@ -127,7 +127,7 @@ void memlake_torch_fraction(double fraction, int device) {
     Bytes limit = pools.limit_of(device);
     // As in PyTorch, 1 is no limit: what the driver counts as total can be a little less than what it gives.
     if (fraction < 1) {
-      const auto total = static_cast<double>(pool.device()->total_memory().count);
+      const auto total = static_cast<double>(pool.devices().front()->total_memory().count);
       limit = std::min(limit, Bytes{static_cast<std::uint64_t>(fraction * total)});
     }
     pool.set_limit(limit);

@@ -72,7 +72,9 @@ void TorchPools::add(int device, std::shared_ptr<LivePool> pool) {
 void TorchPools::set(int device, std::shared_ptr<LivePool> pool) {
   require_device(device);
   if (pool != nullptr) {
-    const Device& on = *pool->device();
+    if (pool->devices().size() > 1)
+      throw Error(ErrorKind::invalid_argument, "the pool is over several devices; PyTorch needs one pool per device");
+    const Device& on = *pool->devices().front();
     on.library().require_this_process();
     // Emulated devices have fresh ordinals in every process, so there any of them may stand for PyTorch's.
     if (!on.library().is_emulated() && on.ordinal() != device)

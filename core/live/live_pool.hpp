@@ -146,6 +146,8 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
 
   /// pre: the lock is held. Error(invalid_free) if nothing was allocated there.
   AddressTable::Place place_of(Address address) const;
+  /// The stream that a bare handle means.
+  StreamName name_of(CUstream stream) const;
   [[noreturn]] static void refuse(Address address);
   [[noreturn]] void refuse_for_lack_of_memory();
 

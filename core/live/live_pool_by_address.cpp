@@ -9,13 +9,22 @@
 
 namespace memlake {
 
+StreamName LivePool::name_of(CUstream stream) const {
+  if (devices_.size() > 1 && StreamTable::is_created(stream)) [[unlikely]]
+    throw Error(
+        ErrorKind::invalid_argument,
+        "the pool is over several devices, and of a stream alone it is not known which of them it works on; use "
+        "the default stream, or memlake.Pool in Python");
+  return {.handle = stream};
+}
+
 Address LivePool::allocate_at(Bytes requested, CUstream stream) {
-  if (!device_->can_undo()) [[unlikely]]
+  if (!can_undo()) [[unlikely]]
     require_usable();
-  if (stream != nullptr) require_not_capturing({.handle = stream});
+  if (stream != nullptr) require_not_capturing(name_of(stream));
   const std::lock_guard lock(mutex_);
   require_open_locked();
-  const StreamId number = stream == nullptr ? 0 : streams_.number_of({.handle = stream});
+  const StreamId number = stream == nullptr ? 0 : streams_.number_of(name_of(stream));
   by_address_.make_room();
   Block* const block = pool_->allocate(requested, number);
   if (block == nullptr) [[unlikely]]
@@ -43,14 +52,14 @@ void LivePool::refuse(Address address) {
 }
 
 void LivePool::free_at(Address address) {
-  if (!device_->can_undo()) [[unlikely]]
+  if (!can_undo()) [[unlikely]]
     require_usable();
   const std::lock_guard lock(mutex_);
   require_open_locked();
   const AddressTable::Place place = place_of(address);
   const StreamId user = place.block->user;
-  if (const CUstream stream = streams_.handle_of(user); stream != nullptr && streams_.is_alive(user))
-    require_not_capturing({.handle = stream});
+  if (streams_.handle_of(user) != nullptr && streams_.is_alive(user))
+    require_not_capturing({.handle = streams_.handle_of(user)});
   pool_->free(place.block, user);
   by_address_.remove(place);
 }
@@ -60,9 +69,9 @@ void LivePool::free_at(Address address, CUstream stream) {
 }
 
 bool LivePool::try_free_at(Address address, CUstream stream) {
-  if (!device_->can_undo()) [[unlikely]]
+  if (!can_undo()) [[unlikely]]
     require_usable();
-  if (stream != nullptr) require_not_capturing({.handle = stream});
+  if (stream != nullptr) require_not_capturing(name_of(stream));
   const std::lock_guard lock(mutex_);
   require_open_locked();
   const AddressTable::Place place = by_address_.find(address);
@@ -71,7 +80,7 @@ bool LivePool::try_free_at(Address address, CUstream stream) {
   // Its own stream by the number it has there: of a handle alone it cannot be known whether its stream is the same.
   const StreamId user = place.block->user;
   const bool is_own = streams_.handle_of(user) == stream;
-  pool_->free(place.block, is_own ? user : streams_.number_of({.handle = stream}));
+  pool_->free(place.block, is_own ? user : streams_.number_of(name_of(stream)));
   by_address_.remove(place);
   return true;
 }
@@ -80,7 +89,7 @@ void LivePool::record_use_at(Address address, CUstream stream) {
   require_usable();
   const std::lock_guard lock(mutex_);
   require_open_locked();
-  pool_->record_use(place_of(address).block, streams_.number_of({.handle = stream}));
+  pool_->record_use(place_of(address).block, streams_.number_of(name_of(stream)));
 }
 
 AddressRange LivePool::segment_at(Address address) const {
@@ -96,7 +105,7 @@ AddressRange LivePool::segment_at(Address address) const {
 }
 
 bool LivePool::is_allocated(Address address) const {
-  if (!device_->can_undo()) return false;
+  if (!can_undo()) return false;
   const std::lock_guard lock(mutex_);
   return by_address_.find(address).block != nullptr;
 }

@@ -20,8 +20,8 @@ memlake_pool* make_pool(const std::string& more) {
 PROCESS_TEST(a_configuration_that_makes_no_sense_is_refused_with_its_reason) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"polcy:caching", "unknown key 'polcy'"},
-      {"polcy:caching", "known: policy, limit, driver, devices, memory, backing, expandable_segments"},
-      {"policy:best", "policy must be caching, expandable or direct, got 'best'"},
+      {"polcy:caching", "known: policy, limit, driver, devices, memory, backing, may_alias, expandable_segments"},
+      {"policy:best", "policy must be lake, caching, expandable or direct, got 'best'"},
       {"policy", "cannot read 'policy'"},
       {"policy:", "cannot read"},
       {"policy:caching;limit:5", "policy must be"},
@@ -43,7 +43,9 @@ PROCESS_TEST(a_configuration_that_makes_no_sense_is_refused_with_its_reason) {
       {"per_process_memory_fraction:1.5", "from 0 to 1"},
       {"expandable_segments:true", "True or False"},
       {"policy:caching,expandable_segments:True", "contradict"},
-      {"policy:direct,max_split_size_mb:64", "no options"},
+      {"policy:direct,max_split_size_mb:64", "PyTorch's options are for"},
+      {"policy:caching,may_alias:False", "an option of policy:lake"},
+      {"may_alias:no", "True or False"},
       {"roundup_power2_divisions:3", "a power of two"},
       {"roundup_power2_divisions:[3:1]", "powers of two of MiB"},
       {"roundup_power2_divisions:[4:1,]", "a power of two"},
@@ -101,7 +103,7 @@ PROCESS_TEST(torchs_options_do_what_they_do_in_torch) {
   EXPECT_EQ(held_for(",expandable_segments:False", 5 * kMiB), 20 * kMiB);
   EXPECT_EQ(held_for(",policy:direct", 5 * kMiB), 6 * kMiB);  // in granules
   std::uint64_t allocated = 0;
-  held_for(",roundup_power2_divisions:4", 5 * kMiB - 512, &allocated);
+  held_for(",policy:expandable,roundup_power2_divisions:4", 5 * kMiB - 512, &allocated);
   EXPECT_EQ(allocated, 5 * kMiB);
   held_for(",roundup_power2_divisions:[4:2,>:1],", 4 * kMiB + 512, &allocated);
   EXPECT_EQ(allocated, 6 * kMiB);

@@ -171,7 +171,7 @@ PROCESS_TEST(a_pool_closed_meanwhile_is_an_answer) {
 }
 
 PROCESS_TEST(a_recorded_stream_is_awaited) {
-  set_conf("driver:emulated,memory:256MiB,backing:none");
+  set_conf("policy:expandable,driver:emulated,memory:256MiB,backing:none");
   void* const memory = memlake_torch_malloc(30 * kMiB, 0, nullptr);
   const cuda::CUstream stream = test::make_stream();
   std::uint64_t gate = 0;

@@ -101,7 +101,7 @@ def test_a_pool_of_python_is_the_same_pool_in_c(lake, gpu):
 
 
 def test_a_pool_of_python_serves_torchs_functions_and_lives_on(lake, gpu):
-    pool = memlake.Pool(gpu, policy="caching")
+    pool = memlake.Pool(gpu)
     assert lake.memlake_torch_set_pool(5, pool.native_handle) == 0
     address = lake.memlake_torch_malloc(MIB, 5, None)
     assert pool.stats().num_allocations == 1
@@ -171,7 +171,7 @@ CONFIGURATIONS = [
 @pytest.mark.parametrize("text", CONFIGURATIONS)
 def test_both_readers_of_torchs_options_agree(lake, text):
     try:
-        options = policy(text) if text else ExpandableOptions()
+        options = policy(text) if text else CachingOptions()
     except memlake.ConfigError:
         options = None
     default = "" if "expandable_segments" in text else ",policy:caching"

@@ -62,7 +62,7 @@ MEMLAKE_API int memlake_last_error_code(void);
 typedef struct memlake_pool memlake_pool;
 
 /* Makes a pool.
- *   conf: "policy:expandable,limit:90%,driver:emulated,..."; NULL or "": the defaults. An unknown key is an error that
+ *   conf: "policy:lake,limit:90%,driver:emulated,..."; NULL or "": the defaults. An unknown key is an error that
  *     names the known ones.
  *   device: its ordinal in the driver. With driver:emulated: among the devices of this configuration, from 0.
  * NULL on failure. */
@@ -140,7 +140,7 @@ MEMLAKE_API void memlake_torch_empty_cache(void);
 MEMLAKE_API void memlake_torch_record_stream(void* ptr, void* stream);
 
 /* set_base_alloc_fn: where the driver's allocation begins that `ptr` lies in, and how large it is. NULL for memory that
- * is made of pages (policy:expandable): it is no one allocation, and cannot be shared as one. */
+ * is made of pages (policy:lake, policy:expandable): it is no one allocation, and cannot be shared as one. */
 MEMLAKE_API void* memlake_torch_base(void* ptr, size_t* size);
 
 /* set_memory_fraction_fn: the device's pool may hold this share of its memory, and no more than its limit. */
