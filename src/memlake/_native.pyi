@@ -511,6 +511,16 @@ class Pool:
     def _close(self) -> None: ...
 
     @property
+    def native_handle(self) -> int:
+        """
+        The pool as ``memlake.h`` knows it: a ``memlake_pool *``, for the functions of `memlake.native_library`.
+
+        It is the same pool, not a copy. It is good as long as this object is there; afterwards the functions answer
+        that the pool was destroyed. ``memlake_torch_set_pool`` keeps the pool itself alive. ``memlake_pool_destroy``
+        refuses it: close() ends it. What C functions allocated must be freed by them, before close().
+        """
+
+    @property
     def _is_open(self) -> bool: ...
 
     def _has_risen_to(self, mark: int) -> bool:
