@@ -199,7 +199,7 @@ PROCESS_TEST(the_per_thread_stream_and_a_capturing_one_are_refused) {
   EXPECT_EQ(memlake_pool_free_on(pool, legacy, nullptr), MEMLAKE_OK);
   int no_stream = 0;
   EXPECT(memlake_pool_allocate(pool, kMiB, &no_stream) == nullptr);
-  EXPECT_EQ(memlake_last_error_code(), MEMLAKE_ERROR_DRIVER);
+  EXPECT_EQ(memlake_last_error_code(), MEMLAKE_ERROR_CONFIG);
 
   const cuda::CUstream stream = make_stream();
   void* const memory = memlake_pool_allocate(pool, kMiB, stream);
