@@ -14,20 +14,23 @@ Lease::~Lease() {
   if (closed_on_ && !is_exiting()) {
     // Nobody is left to unpin it.
     try {
-      pool_->free(block_, *closed_on_);
+      free_or_wait(*closed_on_);
     } catch (const Error& error) {
       report_undo_failure(error);
     }
   }
   ownership_.end_quietly([this] {
-    if (block_ == nullptr) return;
-    try {
-      pool_->free(block_, stream_);
-    } catch (const Error&) {
-      // Nobody can try again later, so this waits for what could not be recorded.
-      pool_->free_after_wait(block_, stream_);
-    }
+    if (block_ != nullptr) free_or_wait(stream_);
   });
+}
+
+void Lease::free_or_wait(StreamId stream) {
+  try {
+    pool_->free(block_, stream);
+  } catch (const Error&) {
+    // Nobody can try again later, so this waits for what could not be recorded.
+    pool_->free_after_wait(block_, stream);
+  }
 }
 
 void Lease::require_open() const { ownership_.require(kNoun); }

@@ -67,6 +67,8 @@ class Lease {
  private:
   /// Frees the block, or leaves that to the last unpin().
   void give_up(StreamId stream);
+  /// For the destructor.
+  void free_or_wait(StreamId stream);
 
   std::shared_ptr<LivePool> pool_;
   Block* block_ = nullptr;

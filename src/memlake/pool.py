@@ -296,7 +296,9 @@ class Pool(_native.Pool):
                 raise OutOfMemory(shortage.to_text(), shortage)
             tries += 1
             answer = attempt()
-            has_helped = isinstance(answer, dict) and any(answer[key] != refusal[key] for key in _WHAT_A_CALLBACK_CHANGES)
+            has_helped = isinstance(answer, dict) and any(
+                answer[key] != refusal[key] for key in _WHAT_A_CALLBACK_CHANGES
+            )
             in_vain = 0 if has_helped else in_vain + 1
         return answer
 

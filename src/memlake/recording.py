@@ -37,8 +37,8 @@ class Recording:
             train_one_step()
         memlake.compare(memlake.Trace.load("step.npz"), capacity="80GiB")
 
-    Buffers that are live when it starts come first in the trace. It grows by about 30 bytes of memory per operation. One
-    that is still open when the process ends is written then; one that is dropped is written with a ResourceWarning.
+    Buffers that are live when it starts come first in the trace. It grows by about 30 bytes of memory per operation.
+    One that is still open when the process ends is written then; one that is dropped, too, with a ResourceWarning.
     """
 
     __slots__ = ("__weakref__", "_metadata", "_path", "_pool", "_trace")

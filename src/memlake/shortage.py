@@ -32,7 +32,7 @@ _CONTIGUOUS = {
     'request; the policy "lake" can use both, and `memlake fit` says what each policy needs',
     "lake": "there is enough memory, but free pieces lie between live buffers where they cannot be gathered; close "
     "some buffers, or ask for less",
-    "direct": "the driver has enough memory, but gives none in one piece; the policy \"lake\" needs no memory in one piece",
+    "direct": 'the driver has enough memory, but gives none in one piece; the policy "lake" needs no such piece',
 }
 _SMALL_PAGE, _LARGEST_SMALL = 2 * 2**20, 2**20  # of PyTorch's expandable segments
 
@@ -134,8 +134,8 @@ class Shortage:
         """What to do about it."""
         if self.reason == "addresses":
             return (
-                "memory is there, but no range of addresses to map it to; every stream that has buffers keeps addresses "
-                "of its own, so use fewer streams, use them again, or close buffers of some and call trim()"
+                "memory is there, but no range of addresses to map it to; every stream that has buffers keeps "
+                "addresses of its own, so use fewer streams, use them again, or close buffers of some and call trim()"
             )
         if self.reason == "limit":
             over = self.live + self.pending + self.rounded - self.limit

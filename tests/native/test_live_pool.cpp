@@ -99,6 +99,39 @@ TEST(what_is_freed_in_the_order_of_another_stream_is_reused_there_at_once) {
   }
 }
 
+TEST(of_many_pending_blocks_only_the_oldest_are_looked_at) {
+  for (const int older : {10, 64}) {
+    const test::EmulatedDevices devices("devices=1,memory=512MiB,backing=none,streams=manual");
+    const auto pool = make_pool(devices, Kind::caching);
+    const OwnStream a(devices[0]);
+    const OwnStream b(devices[0]);
+    std::vector<Lease> leases;
+    for (int i = 0; i < older; ++i) leases.push_back(take(*pool, MiB * 2, a.name()));
+    leases.push_back(take(*pool, MiB * 30, a.name()));
+    const Address place = leases.back().address();
+    fill(*devices[0], place, 1, MiB, b.owner->handle());  // stays in the queue of b
+    for (Lease& lease : leases) lease.close(b.name());
+    const Lease on_b = take(*pool, MiB * 30, b.name());
+    EXPECT_EQ(on_b.address() == place, older < 64);
+    expect_sound(*pool);
+  }
+}
+
+TEST(a_rise_is_told_once_and_again_after_a_fall) {
+  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct, Kind::lake}) {
+    const test::EmulatedDevices devices(kDevice);
+    const auto pool = make_pool(devices, kind);
+    for (int round = 0; round < 2; ++round) {
+      EXPECT(!pool->has_risen_to(MiB * 40));
+      Lease lease = take(*pool, MiB * 40);
+      EXPECT(pool->has_risen_to(MiB * 40));
+      EXPECT(!pool->has_risen_to(MiB * 40));
+      lease.close();
+      pool->trim({0});
+    }
+  }
+}
+
 TEST(a_recorded_stream_keeps_a_freed_block_pending_until_it_has_passed) {
   const test::EmulatedDevices devices("devices=1,memory=512MiB,backing=none,streams=manual");
   const auto pool = make_pool(devices, Kind::caching);

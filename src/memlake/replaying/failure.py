@@ -25,8 +25,8 @@ class Failure:
         tag: who asked, as the trace says; empty if it does not.
         reason: ``"no physical memory"`` (too little is free), ``"no contiguous range"`` (enough is free, but not in one
             piece that the request may use), ``"pending on a stream"`` (enough would be free, but another stream had not
-            passed yet), ``"limit"`` (the device has it, the limit forbids it) or ``"no addresses"`` (no range of addresses
-            is left to map memory to).
+            passed yet), ``"limit"`` (the device has it, the limit forbids it) or ``"no addresses"`` (no range of
+            addresses is left to map memory to).
         requested: what was asked for.
         stream: on which stream.
         held: physical memory that the pool held, after it had given back what it could.

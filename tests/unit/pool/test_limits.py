@@ -137,7 +137,9 @@ def test_others_on_the_device_are_named(gpu):
 def test_high_is_told_again_whenever_held_was_below_the_mark(gpu):
     for policy in ("lake", "caching", "expandable", "direct"):
         told = []
-        with memlake.Pool(gpu, policy, on_high=("30MiB", lambda pool, told=told: told.append(pool.stats().held))) as pool:
+        with memlake.Pool(
+            gpu, policy, on_high=("30MiB", lambda pool, told=told: told.append(pool.stats().held))
+        ) as pool:
             for count in (1, 2, 3):
                 pool.allocate("40MiB").close()
                 pool.trim()
@@ -195,15 +197,14 @@ def test_streams_that_come_and_go_do_not_use_up_the_addresses(memlake_emulator, 
 def test_too_many_streams_with_live_buffers_run_out_of_addresses_and_say_so(memlake_emulator):
     (gpu,) = memlake_emulator.emulate(memory="80GiB", backing="none")
     pool = memlake.Pool(gpu, "expandable")
+    streams = [gpu.create_stream() for _ in range(400)]
     kept = []
     with pytest.raises(OutOfMemory) as caught:
-        for _ in range(1000):
-            stream = gpu.create_stream()
-            kept.append((stream, pool.allocate(1000, stream=stream)))
+        kept.extend((stream, pool.allocate(1000, stream=stream)) for stream in streams)
     assert caught.value.reason == "addresses"
     assert "fewer streams" in caught.value.hint
     assert pool.stats().num_ooms == 1
     pool.check()
-    kept[0][1].close()
+    kept.pop()[1].close()
     pool.trim()
-    pool.allocate(1000, stream=stream).close()
+    pool.allocate(1000, stream=streams[-1]).close()

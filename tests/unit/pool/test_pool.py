@@ -219,9 +219,13 @@ def test_check_says_nothing_when_all_is_well(pool):
 
 def test_the_error_in_a_with_block_is_the_one_to_see(gpu):
     kept = []
-    with pytest.raises(KeyError, match="mine"), memlake.Pool(gpu) as pool:
+
+    def fail(pool):
         kept.append(pool.allocate(5))
         raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"), memlake.Pool(gpu) as pool:
+        fail(pool)
     assert pool.is_open
     kept.pop().close()
     pool.close()

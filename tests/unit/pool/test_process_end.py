@@ -5,7 +5,6 @@ import textwrap
 import pytest
 
 import memlake
-
 from helpers.processes import assert_ends_well
 
 POOL = """

@@ -151,7 +151,7 @@ def test_a_recording_that_is_dropped_is_written_with_a_warning(gpu, tmp_path):
     pool = memlake.Pool(gpu)
     recording = pool.record(tmp_path / "run.npz")
     pool.allocate(5).close()
+    del pool, recording
     with pytest.warns(ResourceWarning, match="was dropped and not stopped"):
-        del pool, recording
         gc.collect()
     assert len(memlake.Trace.load(tmp_path / "run.npz")) == 2
