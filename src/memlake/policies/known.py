@@ -24,8 +24,8 @@ def policy(text: str) -> Options:
     """The policy that a string means.
 
     Args:
-        text: a name (``"lake"``, ``"caching"``, ``"expandable"``, ``"direct"``), or what ``PYTORCH_ALLOC_CONF`` would say, such as
-            ``"expandable_segments:True,max_split_size_mb:128"``.
+        text: a name (``"lake"``, ``"caching"``, ``"expandable"``, ``"direct"``), or what
+            ``PYTORCH_ALLOC_CONF`` would say, such as ``"expandable_segments:True,max_split_size_mb:128"``.
 
     Raises:
         ConfigError: if no policy has this name, or an option is unknown or cannot be used; it names those there are.
