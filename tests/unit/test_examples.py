@@ -37,3 +37,12 @@ def test_stitching_by_hand_proves_what_it_says_in_little_memory():
     assert max(map(len, text.splitlines())) <= 120
     (peak,) = re.findall(r"Peak resident memory: ([\d.]+) MiB", text)
     assert float(peak) < 300
+
+
+def test_a_buffer_over_two_gpus_lies_on_both_and_moves_without_new_memory():
+    text = run(next(path for path in EXAMPLES if path.stem == "two_gpus_one_buffer")).stdout
+    assert "GPU 0: 8 GiB from offset 0 B" in text
+    assert "GPU 1: 2 GiB from offset 8 GiB" in text
+    assert '"half here, half there"' in text
+    assert "8 GiB are free, at most 512 MiB of it side by side" in text
+    assert ", 0 made anew; all is sound." in text
