@@ -69,6 +69,26 @@ Space::Answer LakeSpace::obtain(Attempt& attempt) {
     attempt.tried.push_back({Step::Kind::wait_on_device, false});
     return Answer::behind_waits;
   }
+  Answer answer = gather(attempt, lane);
+  if (answer == Answer::no_memory && has_more_than_known()) answer = gather(attempt, lane);
+  return answer;
+}
+
+bool LakeSpace::has_more_than_known() {
+  bool has_more = false;
+  for (std::size_t i = 0; i < homes_.size(); ++i) {
+    Home& home = homes_[i];
+    if (home.most == home.total) continue;
+    const Bytes now = std::min(home.total, home.held + down(devices_[i]->free_memory()));
+    has_more |= now > home.most;
+    home.most = std::max(home.most, now);
+  }
+  return has_more;
+}
+
+Space::Answer LakeSpace::gather(Attempt& attempt, Lane& lane) {
+  const Bytes size = attempt.rounded;
+  const StreamId stream = attempt.request.stream;
   if (size > budget()) return Answer::no_memory;
   LakeBlock* run = find(size, stream);
   if (run == nullptr) run = find_elsewhere(size, stream);

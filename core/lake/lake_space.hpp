@@ -128,6 +128,10 @@ class LakeSpace final : public Space {
   /// What `act` gives; null if the driver had no memory for it, which is noted in the attempt.
   template <class Act>
   Block* try_to(Attempt& attempt, Step::Kind kind, Act&& act);
+  /// By every means that the budget leaves.
+  Answer gather(Attempt& attempt, Lane& lane);
+  /// Asks drivers that once had less than they should have; true if one has more now.
+  bool has_more_than_known();
   Block* grow(Lane& lane, Bytes size);
   Block* carry_out(Plan& plan, Bytes size);
   Range& add_range(Lane& lane, Bytes at_least);

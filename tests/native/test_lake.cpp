@@ -1,0 +1,363 @@
+// The policy lake: chunks that move, parts that are borrowed, several devices, faults, addresses.
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "driver/transfer.hpp"
+#include "emulated.hpp"
+#include "lake/lake_space.hpp"
+#include "live/live_pool.hpp"
+#include "policy/torch_policy.hpp"
+#include "space/segment_space.hpp"
+#include "test.hpp"
+
+namespace memlake {
+namespace {
+
+constexpr Bytes kUnlimited = TorchOptions::kUnlimited;
+constexpr Bytes kTotal = MiB * 512;
+const char* const kDevice = "devices=1,memory=512MiB,backing=none";
+
+std::shared_ptr<LivePool> make_lake(std::vector<std::shared_ptr<Device>> devices, LakeOptions options = {},
+                                    Bytes limit = kUnlimited) {
+  return LivePool::make(
+      std::move(devices),
+      [options](const auto& on, EventSource& events, Bytes most) {
+        return std::make_unique<LakeSpace>(on, options, events, most);
+      },
+      limit);
+}
+
+std::shared_ptr<LivePool> make_expandable(const std::shared_ptr<Device>& device) {
+  return LivePool::make(
+      {device},
+      [](const auto& on, EventSource& events, Bytes most) {
+        auto policy = std::make_unique<TorchPolicy>(TorchOptions{.is_expandable = true});
+        return std::make_unique<SegmentSpace>(on.front(), std::move(policy), events, most);
+      },
+      kUnlimited);
+}
+
+std::optional<Lease> ask(LivePool& pool, Bytes size, const StreamName& stream = {}) {
+  Shortage shortage;
+  return pool.allocate(size, stream, shortage);
+}
+
+Lease take(LivePool& pool, Bytes size, const StreamName& stream = {}) {
+  auto lease = ask(pool, size, stream);
+  if (!lease) throw std::runtime_error("no memory");
+  return *std::move(lease);
+}
+
+std::uint64_t counter(const LivePool& pool, const std::string& name) {
+  for (const auto& [known, value] : pool.stats().policy_counters)
+    if (known == name) return std::get<std::uint64_t>(value);
+  test::fail("no counter " + name, std::source_location::current());
+  return 0;
+}
+
+std::uint64_t calls(const LivePool& pool, const std::string& name = "") {
+  std::uint64_t sum = 0;
+  for (const auto& [known, count] : pool.stats().calls)
+    if (name.empty() || name == known) sum += count;
+  return sum;
+}
+
+void expect_sound(const LivePool& pool, std::source_location where = std::source_location::current()) {
+  if (const auto broken = pool.find_broken_invariant()) test::fail(*broken, where);
+}
+
+struct OwnStream {
+  std::shared_ptr<StreamOwner> owner;
+  explicit OwnStream(const std::shared_ptr<Device>& device) : owner(std::make_shared<StreamOwner>(device, true, 0)) {}
+  [[nodiscard]] StreamName name() const { return {.handle = owner->handle(), .owner = owner}; }
+};
+
+using Leases = std::vector<std::unique_ptr<Lease>>;
+
+/// Fills a pool with blocks of one size and frees every other one.
+Leases scatter(LivePool& pool, Bytes size, const StreamName& stream = {}) {
+  Leases leases;
+  while (auto lease = ask(pool, size, stream)) leases.push_back(std::make_unique<Lease>(*std::move(lease)));
+  Leases kept;
+  for (std::size_t i = 0; i < leases.size(); i += 2) kept.push_back(std::move(leases[i]));
+  return kept;
+}
+
+/// The largest block that a pool can give, in whole MiB.
+Lease take_most(LivePool& pool, Bytes at_most) {
+  for (Bytes size = at_most; size > MiB; size = size - MiB)
+    if (auto lease = ask(pool, size)) return *std::move(lease);
+  throw std::runtime_error("nothing can be had");
+}
+
+TEST(scattered_free_chunks_serve_a_request_without_new_memory) {
+  const test::EmulatedDevices devices(kDevice);
+  const auto pool = make_lake({devices[0]});
+  const Leases live = scatter(*pool, MiB * 32);
+  const std::uint64_t created = calls(*pool, "cuMemCreate");
+  const Lease large = take(*pool, MiB * 160);
+  EXPECT(counter(*pool, "moved_chunks") > 0);
+  EXPECT_EQ(calls(*pool, "cuMemCreate"), created);
+  EXPECT_EQ(calls(*pool, "cuMemRelease"), 0u);
+  EXPECT_EQ(pool->stats().host_waits, 0u);
+  expect_sound(*pool);
+}
+
+TEST(expandable_segments_make_memory_anew_for_the_same_request) {
+  const test::EmulatedDevices devices(kDevice);
+  const auto pool = make_expandable(devices[0]);
+  const Leases live = scatter(*pool, MiB * 40);
+  const std::uint64_t created = calls(*pool, "cuMemCreate");
+  const std::uint64_t retries = pool->stats().pool.retries;  // the one that ended the filling
+  const Lease large = take(*pool, MiB * 160);
+  EXPECT(calls(*pool, "cuMemCreate") > created);
+  EXPECT_EQ(pool->stats().pool.retries, retries + 1);
+}
+
+TEST(a_first_part_is_borrowed_and_given_back) {
+  const test::EmulatedDevices devices(kDevice);
+  const auto pool = make_lake({devices[0]});
+  const Leases live = scatter(*pool, MiB * 5);
+  const std::size_t mappings = test::ledger_count("mappings");
+  {
+    const Lease large = take_most(*pool, kTotal);
+    EXPECT(counter(*pool, "borrowed_pieces") > 0);
+    EXPECT(test::ledger_count("mappings") > mappings);  // the lent parts are mapped twice
+    EXPECT(pool->held() <= kTotal);
+    expect_sound(*pool);
+  }
+  expect_sound(*pool);
+  EXPECT_EQ(test::ledger_count("mappings"), counter(*pool, "chunks"));  // one home each, and no view is left
+  // What was lent is free where it is at home.
+  const Lease again = take(*pool, MiB * 5);
+  EXPECT(counter(*pool, "moved_chunks") > 0);
+  expect_sound(*pool);
+}
+
+TEST(nothing_is_borrowed_where_a_chunk_cannot_be_mapped_twice) {
+  const test::EmulatedDevices devices(kDevice);
+  const auto pool = make_lake({devices[0]}, {.may_alias = false});
+  const Leases live = scatter(*pool, MiB * 33);
+  const std::size_t mappings = test::ledger_count("mappings");
+  const Lease large = take_most(*pool, kTotal);
+  EXPECT(large.size() > MiB * 66);
+  EXPECT(counter(*pool, "moved_chunks") > 0);
+  EXPECT_EQ(counter(*pool, "borrowed_pieces"), 0u);
+  EXPECT_EQ(test::ledger_count("mappings"), counter(*pool, "chunks"));
+  EXPECT(test::ledger_count("mappings") >= mappings);
+  expect_sound(*pool);
+}
+
+TEST(what_is_live_keeps_its_bytes_while_memory_moves) {
+  for (const bool may_alias : {true, false}) {
+    const test::EmulatedDevices devices("devices=1,memory=256MiB,backing=host");
+    Device& device = *devices[0];
+    const auto pool = make_lake({devices[0]}, {.may_alias = may_alias});
+    std::map<std::uint8_t, std::unique_ptr<Lease>> live;
+    std::mt19937 random(7);
+    std::uint8_t next = 0;
+    const auto free_one = [&] { live.erase(std::next(live.begin(), static_cast<long>(random() % live.size()))); };
+    for (int i = 0; i < 300; ++i) {
+      const Bytes size = KiB * (1100 + random() % (i % 10 == 9 ? 60'000 : 5'000));
+      while (live.contains(next)) ++next;
+      while (!live.contains(next)) {
+        if (auto lease = ask(*pool, size)) {
+          fill(device, lease->address(), next, lease->size(), nullptr);
+          live[next] = std::make_unique<Lease>(*std::move(lease));
+        } else {
+          free_one();
+        }
+      }
+    }
+    EXPECT(counter(*pool, "moved_chunks") > 10);
+    EXPECT(!may_alias || counter(*pool, "borrowed_pieces") > 0);
+    expect_sound(*pool);
+    for (const auto& [value, lease] : live) {
+      std::vector<std::uint8_t> bytes(lease->size().count);
+      copy_to_host(device, bytes.data(), lease->address(), lease->size(), nullptr);
+      stream_synchronize(device, nullptr);
+      EXPECT(std::ranges::all_of(bytes, [value = value](std::uint8_t byte) { return byte == value; }));
+    }
+  }
+}
+
+TEST(nothing_that_queued_work_uses_is_unmapped) {
+  for (const bool may_alias : {true, false}) {
+    const test::EmulatedDevices devices("devices=1,memory=512MiB,backing=none,streams=manual");
+    Device& device = *devices[0];
+    const std::size_t violations = test::ledger_count("violations");
+    const auto pool = make_lake({devices[0]}, {.may_alias = may_alias});
+    const OwnStream slow(devices[0]);
+    const OwnStream other(devices[0]);
+    std::mt19937 random(3);
+    Leases live;
+    for (int i = 0; i < 400; ++i) {
+      const OwnStream& stream = random() % 2 == 0 ? slow : other;
+      if (auto lease = ask(*pool, KiB * (100 + random() % 60000), stream.name())) {
+        fill(device, lease->address(), 1, lease->size(), stream.owner->handle());  // waits in its queue
+        live.push_back(std::make_unique<Lease>(*std::move(lease)));
+      }
+      while (live.size() > 10) {
+        std::swap(live[random() % live.size()], live.back());
+        live.pop_back();
+      }
+      if (random() % 4 == 0) static_cast<void>(test::emulator().emulator().step(other.owner->handle(), 1));
+      if (random() % 16 == 0) static_cast<void>(test::emulator().emulator().step(slow.owner->handle(), 1));
+      expect_sound(*pool);
+      if (test::running_test_has_failed()) return;
+    }
+    EXPECT(counter(*pool, "moved_chunks") > 10);
+    if (may_alias) EXPECT_EQ(pool->stats().host_waits, 0u);
+    EXPECT_EQ(test::ledger_count("violations"), violations);
+  }
+}
+
+TEST(a_driver_that_has_less_than_its_device_should_have_is_believed) {
+  const test::EmulatedDevices devices(kDevice);
+  const auto pool = make_lake({devices[0]});
+  auto hog = std::make_unique<PhysicalChunk>(PhysicalChunk::create(devices[0], MiB * 256, false));
+  const Leases live = scatter(*pool, MiB * 32);
+  EXPECT_EQ(live.size(), 4u);
+  EXPECT(!ask(*pool, MiB * 160).has_value());
+  {
+    const Lease large = take(*pool, MiB * 100);
+    EXPECT(counter(*pool, "moved_chunks") > 0);
+    expect_sound(*pool);
+  }
+  hog.reset();  // somebody else gave it back
+  const Lease larger = take(*pool, MiB * 300);
+  expect_sound(*pool);
+}
+
+TEST(a_limit_is_the_budget_and_may_change) {
+  const test::EmulatedDevices devices(kDevice);
+  const auto pool = make_lake({devices[0]}, {}, MiB * 256);
+  const Leases live = scatter(*pool, MiB * 32);
+  EXPECT_EQ(live.size(), 4u);
+  EXPECT(!ask(*pool, MiB * 160).has_value());
+  take(*pool, MiB * 128).close();
+  EXPECT(counter(*pool, "moved_chunks") > 0);
+  pool->set_limit(MiB * 384);
+  take(*pool, MiB * 160).close();
+  EXPECT(pool->held() <= MiB * 384);
+  const Bytes held = pool->held();
+  pool->set_limit(MiB * 64);  // takes nothing away
+  EXPECT(pool->held() == held);
+  EXPECT(!ask(*pool, held).has_value());
+  EXPECT(pool->held() == held);
+  expect_sound(*pool);
+}
+
+TEST(trimming_gives_free_chunks_back_and_keeps_what_is_asked_for) {
+  for (const bool may_alias : {true, false}) {
+    const test::EmulatedDevices devices(kDevice);
+    const test::Holdings before;
+    auto pool = make_lake({devices[0]}, {.may_alias = may_alias});
+    {
+      const Leases live = scatter(*pool, MiB * 33);
+      take_most(*pool, kTotal).close();
+      pool->trim(MiB * 400);
+      EXPECT(pool->held() >= MiB * 400 && pool->held() < kTotal);
+      expect_sound(*pool);
+      pool->trim({0});
+      EXPECT(pool->held() < MiB * 400 && pool->held() >= MiB * 33 * live.size());
+      expect_sound(*pool);
+    }
+    pool->trim({0});
+    EXPECT_EQ(pool->held().count, 0u);
+    EXPECT_EQ(counter(*pool, "reserved_addresses"), 0u);
+    expect_sound(*pool);
+    pool.reset();
+    EXPECT_EQ(test::Holdings(), before);
+  }
+}
+
+TEST(a_buffer_larger_than_a_device_lies_on_two) {
+  const test::EmulatedDevices devices("devices=2,memory=8GiB,backing=none");
+  const auto pool = make_lake({devices[0], devices[1]});
+  const Lease large = take(*pool, GiB * 10);
+  const auto pieces = large.pieces();
+  EXPECT_EQ(pieces.size(), 2u);
+  EXPECT_EQ(pieces.front().first, 0u);
+  EXPECT_EQ(pieces.front().second.count, (GiB * 8).count);
+  EXPECT_EQ(pieces.back().first, 1u);
+  EXPECT_EQ(pieces.back().second.count, (GiB * 2).count);
+  expect_sound(*pool);
+  EXPECT(!ask(*pool, GiB * 7).has_value());
+  const Lease rest = take(*pool, GiB * 5);
+  EXPECT_EQ(rest.pieces().front().first, 1u);
+  expect_sound(*pool);
+}
+
+/// The most that scattered memory can be gathered to.
+Bytes most_gathered(LakeOptions options) {
+  const test::EmulatedDevices devices(kDevice);
+  const auto pool = make_lake({devices[0]}, options);
+  const Leases live = scatter(*pool, MiB * 5);
+  return take_most(*pool, kTotal).size();
+}
+
+/// Lets the nth driver call of one gathering request fail; returns whether that request came so far.
+bool gather_with_fault(LakeOptions options, Bytes most, std::uint64_t nth, CUresult fault) {
+  FailingDriver& failing = test::emulator().failing();
+  const test::EmulatedDevices devices(kDevice);
+  const auto pool = make_lake({devices[0]}, options);
+  Leases live = scatter(*pool, MiB * 5);
+  const std::uint64_t before = calls(*pool);
+  failing.fail(std::nullopt, nth, fault);
+  try {
+    static_cast<void>(ask(*pool, most));
+  } catch (const Error&) {
+  }
+  failing.clear();
+  const bool is_reached = calls(*pool) - before >= nth;
+  expect_sound(*pool);
+  // Nothing that counts is lost: what was in use is, and the rest serves again.
+  live.pop_back();
+  static_cast<void>(take(*pool, MiB * 5));
+  expect_sound(*pool);
+  return is_reached;
+}
+
+TEST(a_fault_at_any_driver_call_of_a_gathering_loses_nothing) {
+  for (const bool may_alias : {true, false})
+    for (const CUresult fault : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN}) {
+      const LakeOptions options{.may_alias = may_alias};
+      const Bytes most = most_gathered(options);
+      std::uint64_t nth = 1;
+      while (gather_with_fault(options, most, nth, fault) && !test::running_test_has_failed()) ++nth;
+      EXPECT(nth > 10);
+    }
+}
+
+TEST(addresses_stay_few_over_many_moves) {
+  const test::EmulatedDevices devices(kDevice);
+  const auto pool = make_lake({devices[0]});
+  std::mt19937 random(11);
+  Leases live;
+  std::uint64_t moved = 0;
+  std::uint64_t most = 0;
+  while (moved < 200'000 && !test::running_test_has_failed()) {
+    for (int i = 0; i < 200; ++i) {
+      if (auto lease = ask(*pool, KiB * (1500 + random() % 90'000)))
+        live.push_back(std::make_unique<Lease>(*std::move(lease)));
+      std::swap(live[random() % live.size()], live.back());
+      if (live.size() > 7) live.pop_back();
+    }
+    const std::uint64_t now = counter(*pool, "moved_chunks");
+    EXPECT(now > moved);
+    moved = now;
+    most = std::max(most, counter(*pool, "reserved_addresses"));
+    EXPECT(most <= (kTotal * 8).count);
+    expect_sound(*pool);
+  }
+}
+
+}  // namespace
+}  // namespace memlake
