@@ -1,8 +1,8 @@
 """What `lake` reaches on each trace, beside expandable segments; compared with the table in lake_figures.json.
 
 The six example traces always, and the large ones where MEMLAKE_SHARED (or ../shared) has them. Everything but the
-nanoseconds is a count or a model, so the same code gives the same figures on any machine: the tolerances are for changes
-of the policy. `python -m benchmarks.lake_figures --write` renews the table, and the one in docs/reference/.
+nanoseconds is a count or a model, so the same code gives the same figures on any machine: the tolerances are for
+changes of the policy. `python -m benchmarks.lake_figures --write` renews the table, and the one in docs/reference/.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def on(trace: Trace, policy: str, over_live: float, events: str = "immediate") -
 
 
 def since(trace: Trace, policy: str, row: int, whole: ReplayResult) -> tuple[float, int]:
-    """Driver time and calls for memory from a row to the end, with room: of the whole, less those of the rows before."""
+    """Driver time and calls for memory from a row to the end, with room: the whole less the rows before."""
     capacity = whole.capacity
     before = memlake.replay(trace[:row], policy, capacity)
     return (

@@ -54,7 +54,7 @@ def test_two_devices_of_8_gib_give_10_gib_in_one_range(memlake_emulator, backing
 
 def test_devices_that_cannot_reach_each_other_are_refused_up_front(memlake_emulator):
     a, b = memlake_emulator.emulate(devices=2, memory="64MiB", peers="none")
-    with pytest.raises(ConfigError, match="cannot reach the memory of .*make one pool each"):
+    with pytest.raises(ConfigError, match=r"cannot reach the memory of .*make one pool each"):
         memlake.Pool([a, b])
 
 
