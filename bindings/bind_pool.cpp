@@ -286,8 +286,9 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
                               std::move(buffer_type));
           },
           nb::arg("devices"), nb::arg("policy").none(), nb::arg("limit").none(), nb::arg("buffer_type"),
-          nb::sig("def __init__(self, devices: list[Device], policy: TorchOptions | LakeOptions | None, "
-                  "limit: int | None, buffer_type: type) -> None"),
+          nb::sig(
+              "def __init__(self, devices: list[Device], policy: TorchOptions | LakeOptions | StitchOptions | None, "
+              "limit: int | None, buffer_type: type) -> None"),
           "policy=None: no pool, one driver allocation per request. buffer_type: a subclass of Lease.")
       .def("allocate", &allocate, nb::arg("nbytes").none(), nb::kw_only(), nb::arg("stream") = nb::none(),
            nb::sig("def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.stream.StreamLike = None) -> "

@@ -8,6 +8,7 @@
 #include "policy/direct_policy.hpp"
 #include "policy/torch_policy.hpp"
 #include "space/segment_space.hpp"
+#include "stitch/stitch_space.hpp"
 
 namespace memlake::bindings {
 
@@ -22,6 +23,14 @@ Placement to_placement(const std::string& name) {
   throw nb::value_error("placement must be 'fill', 'balance' or 'near'");
 }
 
+/// A size as a property of options.
+template <class Options>
+void def_size(nb::class_<Options>& options, const char* name, Bytes Options::* size, const char* doc = "") {
+  options.def_prop_rw(
+      name, [size](const Options& self) { return (self.*size).count; },
+      [size, name](Options& self, const nb::int_& value) { self.*size = to_bytes(value, name); }, doc);
+}
+
 }  // namespace
 
 SpaceMaker space_maker(nb::handle options) {
@@ -33,6 +42,11 @@ SpaceMaker space_maker(nb::handle options) {
     return [lake = nb::cast<LakeOptions>(options)](const Devices& devices, EventSource& events,
                                                    Bytes limit) -> std::unique_ptr<Space> {
       return std::make_unique<LakeSpace>(devices, lake, events, limit);
+    };
+  if (nb::isinstance<StitchOptions>(options))
+    return [stitch = nb::cast<StitchOptions>(options)](const Devices& devices, EventSource& events,
+                                                       Bytes limit) -> std::unique_ptr<Space> {
+      return std::make_unique<StitchSpace>(devices.front(), stitch, events, limit);
     };
   return [torch = nb::cast<TorchOptions>(options)](const Devices& devices, EventSource& events,
                                                    Bytes limit) -> std::unique_ptr<Space> {
@@ -48,26 +62,25 @@ nb::dict counters_dict(const std::vector<Counter>& counters) {
 }
 
 void bind_policies(nb::module_& m) {
-  nb::class_<TorchOptions>(m, "TorchOptions", "The options of PyTorch's allocators, in bytes; PyTorch's own defaults.")
-      .def(nb::init<>())
+  auto torch = nb::class_<TorchOptions>(m, "TorchOptions",
+                                        "The options of PyTorch's allocators, in bytes; PyTorch's own defaults.");
+  torch.def(nb::init<>())
       .def_rw("is_expandable", &TorchOptions::is_expandable)
-      .def_prop_rw(
-          "large_segment_size", [](const TorchOptions& self) { return self.large_segment_size.count; },
-          [](TorchOptions& self, const nb::int_& value) {
-            self.large_segment_size = to_bytes(value, "large_segment_size");
-          })
-      .def_prop_rw(
-          "max_split_size", [](const TorchOptions& self) { return self.max_split_size.count; },
-          [](TorchOptions& self, const nb::int_& value) { self.max_split_size = to_bytes(value, "max_split_size"); },
-          "2**64 - 1 until it is set: no limit.")
-      .def_prop_rw(
-          "max_non_split_rounding", [](const TorchOptions& self) { return self.max_non_split_rounding.count; },
-          [](TorchOptions& self, const nb::int_& value) {
-            self.max_non_split_rounding = to_bytes(value, "max_non_split_rounding");
-          })
       .def_rw("garbage_collection_threshold", &TorchOptions::garbage_collection_threshold)
       .def_rw("roundup_power2_divisions", &TorchOptions::roundup_power2_divisions,
               "For requests of 1 MiB, 2 MiB, ... 32 GiB and more.");
+  def_size(torch, "large_segment_size", &TorchOptions::large_segment_size);
+  def_size(torch, "max_split_size", &TorchOptions::max_split_size, "2**64 - 1 until it is set: no limit.");
+  def_size(torch, "max_non_split_rounding", &TorchOptions::max_non_split_rounding);
+
+  auto stitch = nb::class_<StitchOptions>(m, "StitchOptions", "The options of the policy stitch, in bytes.");
+  stitch.def(nb::init<>())
+      .def_rw("reuse_limit", &StitchOptions::reuse_limit)
+      .def_rw("max_views", &StitchOptions::max_views)
+      .def_rw("max_mappings", &StitchOptions::max_mappings);
+  def_size(stitch, "frag_limit", &StitchOptions::frag_limit);
+  def_size(stitch, "chunk_size", &StitchOptions::chunk_size);
+  def_size(stitch, "max_view_bytes", &StitchOptions::max_view_bytes, "0: four times the device's memory.");
 
   nb::class_<LakeOptions>(m, "LakeOptions", "The options of the policy lake.")
       .def(nb::init<>())

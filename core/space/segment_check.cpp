@@ -1,109 +1,24 @@
 // Verifies what must always hold of segments and their blocks, from the blocks themselves.
 
-#include <algorithm>
-#include <map>
-
+#include "space/block_check.hpp"
 #include "space/segment_space.hpp"
 
 namespace memlake {
 
-namespace {
-
-/// The blocks of one segment, in address order.
-using SegmentBlocks = std::vector<const Block*>;
-using BlocksBySegment = std::map<const SegmentMemory*, SegmentBlocks>;
-
-bool is_in_use(const Block& block) { return block.state == BlockState::live || block.state == BlockState::pending; }
-
-void check_tiling(const SegmentMemory& segment, const SegmentBlocks& blocks, Broken& broken) {
-  Address next = segment.range.begin;
-  const Block* previous = nullptr;
-  for (const Block* block : blocks) {
-    if (block->address != next) broken.report("I1: ", place(*block), " leaves a gap or overlaps what is before it");
-    if (block->size.count == 0) broken.report("I1: ", place(*block), " is empty");
-    if (block->previous != previous) broken.report("I1: ", place(*block), " is not linked to its neighbour");
-    if (previous != nullptr && previous->next != block)
-      broken.report("I1: ", place(*previous), " is not linked to its neighbour");
-    next = block->end();
-    previous = block;
-  }
-  if (next != segment.range.end()) broken.report("I1: the last block of a segment does not reach its end");
-}
-
-void check_merging(const SegmentBlocks& blocks, Broken& broken) {
-  for (std::size_t i = 1; i < blocks.size(); ++i) {
-    const Block& left = *blocks[i - 1];
-    const Block& right = *blocks[i];
-    if (left.state == right.state && !is_in_use(left))
-      broken.report("I2: ", place(right), " is in the same state as the block before it, but they were not merged");
-  }
-}
-
-void check_memory(const SegmentMemory& segment, const SegmentBlocks& blocks, Broken& broken) {
-  if (!segment.is_expandable()) {
-    for (const Block* block : blocks)
-      if (block->state == BlockState::unmapped)
-        broken.report("I3: ", place(*block), " is unmapped in a segment of one piece");
-    return;
-  }
-  const auto& expandable = static_cast<const ExpandableSegment&>(segment);
-  for (const Block* block : blocks) {
-    const bool wants_memory = block->state != BlockState::unmapped;
-    if (!expandable.is_consistent({block->address, block->size}, wants_memory))
-      broken.report("I3: ", place(*block),
-                    wants_memory ? " has a page without memory" : " is unmapped but has memory behind it");
-  }
-}
-
-}  // namespace
-
 void SegmentSpace::check(Broken& broken) const {
-  BlocksBySegment by_segment;
-  for (const auto& segment : segments_) by_segment[segment.get()];
-  std::size_t free_blocks = 0;
-  blocks_.for_each([&](const Block& block) {
-    free_blocks += block.state == BlockState::free ? 1U : 0U;
-    const auto found = by_segment.find(block.memory);
-    if (found == by_segment.end()) {
-      broken.report("I1: ", place(block), " lies in no segment of the pool");
-    } else {
-      found->second.push_back(&block);
-    }
-  });
-
-  // I1, I2, I3: the blocks of a segment.
-  for (auto& [segment, blocks] : by_segment) {
-    std::ranges::sort(blocks, {}, [](const Block* block) { return block->address; });
-    check_tiling(*segment, blocks, broken);
-    check_merging(blocks, broken);
-    check_memory(*segment, blocks, broken);
-    if (segments_[segment->place].get() != segment) broken.report("I5: a segment is not where the pool looks for it");
-  }
-  // I3: no byte in two segments.
+  std::vector<const SegmentMemory*> segments;
   std::vector<AddressRange> ranges;
-  for (const auto& segment : segments_) ranges.push_back(segment->range);
-  std::ranges::sort(ranges, {}, &AddressRange::begin);
-  for (std::size_t i = 1; i < ranges.size(); ++i)
-    if (ranges[i - 1].overlaps(ranges[i])) broken.report("I3: two segments overlap");
-
-  // I4: every chunk is behind a page of a segment, once.
   Bytes mapped{0};
-  for (const auto& segment : segments_) mapped = mapped + segment->mapped();
+  for (const auto& segment : segments_) {
+    segments.push_back(segment.get());
+    ranges.push_back(segment->range);
+    mapped = mapped + segment->mapped();
+  }
+  check_blocks(blocks_, segments, broken);
+  check_apart(std::move(ranges), broken);
+  // I4: every chunk is behind a page of a segment, once.
   if (mapped != held_.now)
     broken.report("I4: segments have ", mapped.count, " bytes of memory, but ", held_.now.count, " are held");
-
-  // I6: a free block is offered to the stream of its segment, and to no other.
-  std::size_t indexed = 0;
-  for (const BlockGroup* group : {&blocks_.small, &blocks_.large})
-    for (std::size_t stream = 0; stream < group->free.size(); ++stream)
-      for (const Block* block = group->free[stream] ? group->free[stream]->first() : nullptr; block != nullptr;
-           block = group->free[stream]->after(block)) {
-        ++indexed;
-        if (block->state != BlockState::free) broken.report("I6: ", place(*block), " is offered but not free");
-        if (block->stream != stream)
-          broken.report("I6: ", place(*block), " is offered to another stream without an event");
-      }
-  if (free_blocks != indexed) broken.report("I6: ", free_blocks, " blocks are free, but ", indexed, " are offered");
 }
 
 }  // namespace memlake

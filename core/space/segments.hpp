@@ -25,7 +25,7 @@ class PlainSegment final : public SegmentMemory {
   PlainAllocation allocation_;
 };
 
-class ExpandableSegment final : public SegmentMemory {
+class ExpandableSegment : public SegmentMemory {
  public:
   ExpandableSegment(std::shared_ptr<Device> device, Bytes size, Bytes page_size);
 
@@ -39,12 +39,16 @@ class ExpandableSegment final : public SegmentMemory {
   void unmap(AddressRange pages);
 
   [[nodiscard]] Bytes mapped() const override;
+  /// What is behind the page that an address lies in. pre: it is mapped.
+  [[nodiscard]] const std::shared_ptr<PhysicalChunk>& chunk_at(Address address) const {
+    return pages_[page_of(address)]->chunk();
+  }
   /// The largest number of a call of map() that put memory behind a page of the range.
   [[nodiscard]] std::uint64_t generation(AddressRange inside) const;
   /// Whether every page that a range touches has memory, or whether no page that lies in it has.
   [[nodiscard]] bool is_consistent(AddressRange inside, bool wants_memory) const;
 
- private:
+ protected:
   /// The page an address lies in, and the first page that begins at or behind it.
   std::size_t page_of(Address address) const { return (address - range.begin).count / page.count; }
   std::size_t page_from(Address address) const { return page_of({address.value + page.count - 1}); }
@@ -52,6 +56,7 @@ class ExpandableSegment final : public SegmentMemory {
     return {range.begin + page * first, page * (last - first)};
   }
 
+ private:
   std::shared_ptr<Device> device_;
   std::shared_ptr<Reservation> reservation_;
   std::vector<std::optional<Mapping>> pages_;  // a mapping owns its chunk

@@ -22,6 +22,8 @@ class Mapping {
   ~Mapping();
 
   AddressRange range() const noexcept { return range_; }
+  /// Null after close().
+  const std::shared_ptr<PhysicalChunk>& chunk() const noexcept { return chunk_; }
   bool is_open() const noexcept { return ownership_.is_held(); }
 
   /// cuMemUnmap. pre: all work that uses the range is complete as seen by the host. Throws and stays mapped otherwise.

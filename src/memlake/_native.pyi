@@ -347,6 +347,19 @@ class TorchOptions:
     def is_expandable(self, arg: bool, /) -> None: ...
 
     @property
+    def garbage_collection_threshold(self) -> float: ...
+
+    @garbage_collection_threshold.setter
+    def garbage_collection_threshold(self, arg: float, /) -> None: ...
+
+    @property
+    def roundup_power2_divisions(self) -> list[int]:
+        """For requests of 1 MiB, 2 MiB, ... 32 GiB and more."""
+
+    @roundup_power2_divisions.setter
+    def roundup_power2_divisions(self, arg: Sequence[int], /) -> None: ...
+
+    @property
     def large_segment_size(self) -> int: ...
 
     @large_segment_size.setter
@@ -365,18 +378,47 @@ class TorchOptions:
     @max_non_split_rounding.setter
     def max_non_split_rounding(self, arg: int, /) -> None: ...
 
+class StitchOptions:
+    """The options of the policy stitch, in bytes."""
+
+    def __init__(self) -> None: ...
+
     @property
-    def garbage_collection_threshold(self) -> float: ...
+    def reuse_limit(self) -> float: ...
 
-    @garbage_collection_threshold.setter
-    def garbage_collection_threshold(self, arg: float, /) -> None: ...
+    @reuse_limit.setter
+    def reuse_limit(self, arg: float, /) -> None: ...
 
     @property
-    def roundup_power2_divisions(self) -> list[int]:
-        """For requests of 1 MiB, 2 MiB, ... 32 GiB and more."""
+    def max_views(self) -> int: ...
 
-    @roundup_power2_divisions.setter
-    def roundup_power2_divisions(self, arg: Sequence[int], /) -> None: ...
+    @max_views.setter
+    def max_views(self, arg: int, /) -> None: ...
+
+    @property
+    def max_mappings(self) -> int: ...
+
+    @max_mappings.setter
+    def max_mappings(self, arg: int, /) -> None: ...
+
+    @property
+    def frag_limit(self) -> int: ...
+
+    @frag_limit.setter
+    def frag_limit(self, arg: int, /) -> None: ...
+
+    @property
+    def chunk_size(self) -> int: ...
+
+    @chunk_size.setter
+    def chunk_size(self, arg: int, /) -> None: ...
+
+    @property
+    def max_view_bytes(self) -> int:
+        """0: four times the device's memory."""
+
+    @max_view_bytes.setter
+    def max_view_bytes(self, arg: int, /) -> None: ...
 
 class LakeOptions:
     """The options of the policy lake."""
@@ -481,7 +523,7 @@ class Lease:
 class Pool:
     """A pool of one device; memlake.Pool is made of it."""
 
-    def __init__(self, devices: list[Device], policy: TorchOptions | LakeOptions | None, limit: int | None, buffer_type: type) -> None:
+    def __init__(self, devices: list[Device], policy: TorchOptions | LakeOptions | StitchOptions | None, limit: int | None, buffer_type: type) -> None:
         """
         policy=None: no pool, one driver allocation per request. buffer_type: a subclass of Lease.
         """

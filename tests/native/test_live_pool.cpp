@@ -11,17 +11,24 @@
 #include "live/live_pool.hpp"
 #include "policy/direct_policy.hpp"
 #include "policy/torch_policy.hpp"
+#include "random_program.hpp"
 #include "replay/trace_events.hpp"
 #include "space/segment_space.hpp"
+#include "stitch/stitch_space.hpp"
 #include "test.hpp"
 
 namespace memlake {
 namespace {
 
+using test::expect_sound;
+using test::OwnStream;
+using test::RandomProgram;
+using test::take;
+
 constexpr Bytes kUnlimited = TorchOptions::kUnlimited;
 const char* const kDevice = "devices=1,memory=512MiB,backing=none";
 
-enum class Kind { caching, expandable, direct, lake, plain_lake };
+enum class Kind { caching, expandable, direct, stitch, lake, plain_lake };
 
 std::unique_ptr<Policy> make_policy(Kind kind) {
   if (kind == Kind::direct) return std::make_unique<DirectPolicy>();
@@ -32,6 +39,8 @@ std::unique_ptr<Space> make_space(Kind kind, const std::vector<std::shared_ptr<D
                                   Bytes limit) {
   if (kind == Kind::lake || kind == Kind::plain_lake)
     return std::make_unique<LakeSpace>(on, LakeOptions{.may_alias = kind == Kind::lake}, events, limit);
+  if (kind == Kind::stitch)
+    return std::make_unique<StitchSpace>(on.front(), StitchOptions{.frag_limit = MiB * 16}, events, limit);
   return std::make_unique<SegmentSpace>(on.front(), make_policy(kind), events, limit);
 }
 
@@ -41,25 +50,8 @@ std::shared_ptr<LivePool> make_pool(const test::EmulatedDevices& devices, Kind k
       [kind](const auto& on, EventSource& events, Bytes most) { return make_space(kind, on, events, most); }, limit);
 }
 
-Lease take(LivePool& pool, Bytes size, const StreamName& stream = {}) {
-  Shortage shortage;
-  auto lease = pool.allocate(size, stream, shortage);
-  EXPECT(lease.has_value());
-  return *std::move(lease);
-}
-
-void expect_sound(const LivePool& pool) {
-  if (const auto broken = pool.find_broken_invariant()) test::fail(*broken, std::source_location::current());
-}
-
-struct OwnStream {
-  std::shared_ptr<StreamOwner> owner;
-  explicit OwnStream(const std::shared_ptr<Device>& device) : owner(std::make_shared<StreamOwner>(device, true, 0)) {}
-  [[nodiscard]] StreamName name() const { return {.handle = owner->handle(), .owner = owner}; }
-};
-
 TEST(a_stream_gets_back_at_once_what_it_freed_and_another_does_not) {
-  for (const Kind kind : {Kind::caching, Kind::expandable}) {
+  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::stitch}) {
     const test::EmulatedDevices devices(kDevice);
     const auto pool = make_pool(devices, kind);
     const OwnStream a(devices[0]);
@@ -74,7 +66,7 @@ TEST(a_stream_gets_back_at_once_what_it_freed_and_another_does_not) {
 }
 
 TEST(what_is_freed_in_the_order_of_another_stream_is_reused_there_at_once) {
-  for (const Kind kind : {Kind::caching, Kind::expandable}) {
+  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::stitch}) {
     const test::EmulatedDevices devices("devices=1,memory=512MiB,backing=none,streams=manual");
     const auto pool = make_pool(devices, kind);
     const OwnStream a(devices[0]);
@@ -193,7 +185,7 @@ TEST(a_pool_lives_until_its_last_lease_is_gone) {
 }
 
 TEST(a_closed_pool_has_given_everything_back) {
-  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct, Kind::lake, Kind::plain_lake}) {
+  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct, Kind::stitch, Kind::lake, Kind::plain_lake}) {
     const test::EmulatedDevices devices(kDevice);
     const test::Holdings before;
     const auto pool = make_pool(devices, kind);
@@ -208,7 +200,7 @@ TEST(a_closed_pool_has_given_everything_back) {
 }
 
 TEST(trimming_keeps_what_is_asked_for_and_nothing_that_is_used_goes) {
-  for (const Kind kind : {Kind::caching, Kind::expandable}) {
+  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::stitch}) {
     const test::EmulatedDevices devices(kDevice);
     const auto pool = make_pool(devices, kind);
     Lease kept = take(*pool, MiB * 40);
@@ -227,7 +219,7 @@ TEST(trimming_keeps_what_is_asked_for_and_nothing_that_is_used_goes) {
 }
 
 TEST(memory_that_was_taken_in_advance_needs_no_further_driver_call) {
-  for (const Kind kind : {Kind::caching, Kind::expandable}) {
+  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::stitch}) {
     const test::EmulatedDevices devices(kDevice);
     const auto pool = make_pool(devices, kind);
     Shortage shortage;
@@ -242,7 +234,7 @@ TEST(memory_that_was_taken_in_advance_needs_no_further_driver_call) {
 }
 
 TEST(the_limit_holds_for_every_policy) {
-  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct, Kind::lake, Kind::plain_lake}) {
+  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct, Kind::stitch, Kind::lake, Kind::plain_lake}) {
     const test::EmulatedDevices devices(kDevice);
     const auto pool = make_pool(devices, kind, MiB * 100);
     Shortage shortage;
@@ -257,73 +249,8 @@ TEST(the_limit_holds_for_every_policy) {
   }
 }
 
-/// What a random program does: requests of all sizes on three streams, work on them, frees here and there.
-class RandomProgram {
- public:
-  RandomProgram(std::shared_ptr<LivePool> pool, std::shared_ptr<Device> device, unsigned seed)
-      : pool_(std::move(pool)), device_(std::move(device)), random_(seed) {
-    names_.emplace_back();
-    for (int i = 0; i < 2; ++i) names_.push_back(streams_.emplace_back(device_).name());
-  }
-
-  void step() {
-    const StreamName& stream = names_[random_() % names_.size()];
-    switch (random_() % 10) {
-      default: {
-        const std::uint64_t scale = std::uint64_t{1} << (9 + random_() % 17);
-        Shortage shortage;
-        if (auto lease = pool_->allocate({1 + random_() % scale}, stream, shortage)) {
-          fill(*device_, lease->address(), 7, lease->size(), stream.handle);
-          live_.push_back(std::make_unique<Lease>(*std::move(lease)));
-        }
-        break;
-      }
-      case 4:
-      case 5:
-      case 6:
-      case 7:
-        if (!live_.empty()) {
-          take_one().close();
-        }
-        break;
-      case 8:
-        if (!live_.empty()) {
-          Lease& lease = *live_[random_() % live_.size()];
-          fill(*device_, lease.address(), 8, lease.size(), stream.handle);
-          lease.record_use(stream);
-        }
-        break;
-      case 9:
-        if (random_() % 50 == 0) pool_->trim({random_() % (MiB * 256).count});
-        if (!live_.empty()) {
-          Lease lease = take_one();
-          stream_synchronize(*device_, lease.stream_name().handle);  // so that `stream` is behind its work
-          fill(*device_, lease.address(), 9, lease.size(), stream.handle);
-          lease.close(stream);
-        }
-        break;
-    }
-  }
-
- private:
-  Lease take_one() {
-    const std::size_t index = random_() % live_.size();
-    std::unique_ptr<Lease> lease = std::move(live_[index]);
-    live_[index] = std::move(live_.back());
-    live_.pop_back();
-    return std::move(*lease);
-  }
-
-  std::shared_ptr<LivePool> pool_;
-  std::shared_ptr<Device> device_;
-  std::mt19937 random_;
-  std::vector<OwnStream> streams_;
-  std::vector<StreamName> names_;
-  std::vector<std::unique_ptr<Lease>> live_;
-};
-
 TEST(every_invariant_holds_after_every_step_of_a_long_random_run) {
-  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct, Kind::lake, Kind::plain_lake})
+  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct, Kind::stitch, Kind::lake, Kind::plain_lake})
     for (unsigned seed = 0; seed < 3; ++seed) {
       const test::EmulatedDevices devices("devices=1,memory=256MiB,backing=none");
       const auto pool = make_pool(devices, kind);
@@ -337,7 +264,7 @@ TEST(every_invariant_holds_after_every_step_of_a_long_random_run) {
 }
 
 TEST(threads_may_share_a_pool) {
-  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct, Kind::lake, Kind::plain_lake}) {
+  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct, Kind::stitch, Kind::lake, Kind::plain_lake}) {
     const test::EmulatedDevices devices("devices=1,memory=256MiB,backing=none");
     const auto pool = make_pool(devices, kind);
     {
@@ -356,7 +283,7 @@ TEST(threads_may_share_a_pool) {
 
 TEST(a_driver_call_that_fails_loses_nothing) {
   FailingDriver& failing = test::emulator().failing();
-  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct, Kind::lake, Kind::plain_lake})
+  for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct, Kind::stitch, Kind::lake, Kind::plain_lake})
     for (const CUresult fault : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN}) {
       std::uint64_t faults = 0;
       for (std::uint64_t nth = 1; nth < 400; nth += 3) {

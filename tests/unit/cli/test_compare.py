@@ -36,10 +36,11 @@ def test_the_table_ends_with_a_plain_sentence(capsys):
     code, out = compare(capsys, OFFLOAD, "--capacity", "64GiB")
     assert code == 0
     assert out.startswith("device 64 GiB, live peak 58.98 GiB, 124336 rows\n")
-    assert [line.split()[:2] for line in out.splitlines()[4:8]] == [
+    assert [line.split()[:2] for line in out.splitlines()[4:9]] == [
         ["lake", "fits"],
         ["caching", "out"],
         ["expandable", "fits"],
+        ["stitch", "fits"],
         ["direct", "fits"],
     ]
     assert " ".join(out.split()).endswith("use lake, or set PYTORCH_ALLOC_CONF=expandable_segments:True.")
@@ -51,10 +52,10 @@ def test_json_has_what_checks_rely_on(capsys):
     text = json.loads(out)
     assert code == 0
     assert text["trace"] == OFFLOAD
-    assert [entry["policy"] for entry in text["policies"]] == ["lake", "caching", "expandable", "direct"]
+    assert [entry["policy"] for entry in text["policies"]] == ["lake", "caching", "expandable", "stitch", "direct"]
     for entry in text["policies"]:
         assert set(entry) >= KEYS
-    _, failed, fits, _ = text["policies"]
+    _, failed, fits, *_ = text["policies"]
     assert (failed["outcome"], failed["utilization"]) == ("oom", None)
     assert isinstance(failed["failed_event"], int)
     assert (fits["outcome"], fits["failed_event"]) == ("ok", None)

@@ -7,7 +7,7 @@ def test_the_smallest_device_of_each_policy(capsys):
     assert main(["fit", "train_moe"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("live peak 53.58 GiB, 16064 rows\n")
-    assert [line.split()[0] for line in out.splitlines()[4:8]] == ["lake", "caching", "expandable", "direct"]
+    assert [line.split()[0] for line in out.splitlines()[4:9]] == ["lake", "caching", "expandable", "stitch", "direct"]
     assert "53.58 GiB are live at most" in out
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memlake
-from memlake.policies import CachingOptions, DirectOptions, ExpandableOptions, known_policies, resolve_policy
+from memlake.policies import CachingOptions, DirectOptions, ExpandableOptions, StitchOptions, known_policies, resolve_policy
 
 MIB = 2**20
 TORCH = [CachingOptions, ExpandableOptions]
@@ -156,6 +156,38 @@ def test_a_label_tells_settings_apart():
     assert DirectOptions().label == "direct"
 
 
+def test_the_options_of_stitch_reach_the_core():
+    native = StitchOptions().to_native()
+    assert (native.frag_limit, native.chunk_size, native.max_view_bytes) == (128 * MIB, 2 * MIB, 0)
+    chosen = StitchOptions(
+        frag_limit=0, reuse_limit=2, chunk_size="4MiB", max_views=7, max_view_bytes="1GiB", max_mappings=9
+    )
+    native = chosen.to_native()
+    assert (native.frag_limit, native.reuse_limit, native.chunk_size) == (0, 2.0, 4 * MIB)
+    assert (native.max_views, native.max_view_bytes, native.max_mappings) == (7, 2**30, 9)
+    assert StitchOptions(frag_limit="64MiB").label == "stitch (frag_limit:67108864)"
+    assert StitchOptions(frag_limit="64MiB") == StitchOptions(frag_limit=64 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ({"frag_limit": "a lot"}, "frag_limit 'a lot' is not a size"),
+        ({"chunk_size": "1MiB"}, "chunk_size must be whole MiB and at least 2 MiB, got 1 MiB"),
+        ({"chunk_size": 3 * MIB + 1}, "chunk_size must be whole MiB"),
+        ({"reuse_limit": 0.5}, "reuse_limit must be a number from 1 to 1000000, got 0.5"),
+        ({"reuse_limit": float("nan")}, "reuse_limit must be a number"),
+        ({"max_views": -1}, "max_views must be a whole number of at least 0, got -1"),
+        ({"max_mappings": True}, "max_mappings must be a whole number"),
+        ({"max_view_bytes": 0}, "write max_views=0 to stitch nothing"),
+    ],
+)
+def test_settings_of_stitch_that_make_no_sense_are_errors(setting, sentence):
+    with pytest.raises(memlake.ConfigError) as refused:
+        StitchOptions(**setting)
+    assert sentence in str(refused.value)
+
+
 def test_every_policy_says_what_it_is():
     for name, options in known_policies().items():
         assert options().name == name
@@ -173,7 +205,7 @@ def test_a_policy_is_given_by_name_by_configuration_or_by_options():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ("cacheing", "no policy is named 'cacheing'; did you mean caching? known: lake, caching, expandable, direct"),
+        ("cacheing", "no policy is named 'cacheing'; did you mean caching? known: lake, caching, expandable, stitch, direct"),
         ("", "no policy is named ''"),
         ("x" * 1000, "..."),
         (None, "policy must be a string or one of LakeOptions, CachingOptions"),

@@ -11,8 +11,8 @@ GIB = 2**30
 
 def test_all_policies_are_compared_by_default_in_their_order(moe):
     comparison = memlake.compare(moe, "80GiB")
-    assert [result.policy for result in comparison] == ["lake", "caching", "expandable", "direct"]
-    assert len(comparison) == 4
+    assert [result.policy for result in comparison] == ["lake", "caching", "expandable", "stitch", "direct"]
+    assert len(comparison) == 5
     assert comparison.fitting == comparison.results
     assert comparison[2] is comparison["expandable"]
     assert {result.peak_live for result in comparison} == {moe.peak_live}
@@ -40,14 +40,14 @@ def test_policies_may_be_chosen_and_count_once(moe):
 def test_progress_is_told_after_each(moe):
     told = []
     memlake.compare(moe, "80GiB", progress=lambda done, total: told.append((done, total)))
-    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert told == [(n, 5) for n in range(1, 6)]
 
 
 def test_the_sentence_says_who_fits_who_does_not_and_what_to_do(offload):
     sentence = memlake.compare(offload, "64GiB").sentence
     for words in (
         "On a device of 64 GiB caching runs out of memory: at row",
-        "lake, expandable and direct fit",
+        "lake, expandable, stitch and direct fit",
         "; use lake, or set PYTORCH_ALLOC_CONF=expandable_segments:True.",
     ):
         assert words in sentence
@@ -58,7 +58,7 @@ def test_the_sentence_says_who_fits_who_does_not_and_what_to_do(offload):
 
 def test_the_sentence_when_all_fit(moe):
     sentence = memlake.compare(moe, "80GiB").sentence
-    assert sentence.startswith("On a device of 80 GiB lake, caching, expandable and direct fit; lake spends the least")
+    assert sentence.startswith("On a device of 80 GiB lake, caching, expandable, stitch and direct fit; lake spends the least")
     alone = memlake.compare(moe, "80GiB", "direct").sentence
     assert alone.startswith("On a device of 80 GiB direct fits; it spends ")
     options = ["caching", "roundup_power2_divisions:2"]
@@ -76,7 +76,7 @@ def test_the_sentence_when_none_fits(offload, make_trace):
 
 
 def test_the_sentence_when_only_no_pool_helps(moe):
-    sentence = memlake.compare(moe, "54GiB").sentence
+    sentence = memlake.compare(moe, "54GiB", ["caching", "expandable", "direct"]).sentence
     assert "direct fits" in sentence
     assert "PYTORCH_NO_CUDA_MEMORY_CACHING=1" in sentence
 
@@ -86,7 +86,7 @@ def test_json_has_one_entry_per_policy(offload):
     assert text["capacity"] == 64 * GIB
     assert text["events"] == "immediate"
     assert text["rows"] == len(offload)
-    assert [entry["policy"] for entry in text["policies"]] == ["lake", "caching", "expandable", "direct"]
+    assert [entry["policy"] for entry in text["policies"]] == ["lake", "caching", "expandable", "stitch", "direct"]
     assert text["policies"][1]["failure"]["reason"] == "no contiguous range"
 
 

@@ -67,9 +67,9 @@ def test_a_tiny_trace_still_gets_the_segments_that_pytorch_makes(make_trace):
 
 def test_the_sentence_and_the_json_say_who_needs_what(moe):
     found = memlake.fit(moe)
-    assert found.sentence.startswith("53.58 GiB are live at most: direct needs a device of 53.9")
+    assert found.sentence.startswith("53.58 GiB are live at most: stitch needs a device of 53.9")
     text = json.loads(json.dumps(found.to_json(), allow_nan=False))
-    assert [entry["policy"] for entry in text["policies"]] == ["lake", "caching", "expandable", "direct"]
+    assert [entry["policy"] for entry in text["policies"]] == ["lake", "caching", "expandable", "stitch", "direct"]
     assert all(entry["outcome"] == "ok" for entry in text["policies"])
     assert text["policies"][1]["min_capacity"] == found["caching"].min_capacity
     assert text["policies"][1]["over_live"] == found["caching"].over_live

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import memlake
-from memlake.policies import CachingOptions, ExpandableOptions
+from memlake.policies import CachingOptions, ExpandableOptions, StitchOptions
 from memlake.trace import Op
 
 MIB = 2**20
@@ -31,7 +31,7 @@ KEYS = {
 }
 
 
-@pytest.mark.parametrize("policy", ["caching", "expandable", "direct"])
+@pytest.mark.parametrize("policy", ["caching", "expandable", "stitch", "direct"])
 def test_a_trace_fits_where_there_is_room(moe, policy):
     result = memlake.replay(moe, policy, "80GiB")
     assert result.fits
@@ -45,6 +45,22 @@ def test_a_trace_fits_where_there_is_room(moe, policy):
     assert result.num_ooms == 0
     assert result.ns_per_event > 0
     assert not result.approximate
+
+
+def test_stitching_serves_what_no_free_block_could(offload, scattered):
+    assert not memlake.replay(scattered, "caching", "100MiB").fits
+    stitched = memlake.replay(scattered, StitchOptions(frag_limit="32MiB"), "100MiB")
+    assert stitched.fits
+    assert stitched.counters["stitches"] >= 1
+    assert stitched.to_json()["counters"] == stitched.counters
+    result = memlake.replay(offload, "stitch", int(1.02 * offload.peak_live))
+    assert result.fits
+    hits, stitches = result.counters["stitch_hits"], result.counters["stitches"]
+    assert result.counters["stitch_hit_rate"] == hits / (hits + stitches)
+    assert 0 < result.counters["stitch_bytes_saved"] <= result.peak_held
+    without = memlake.replay(offload, StitchOptions(max_views=0), int(1.5 * offload.peak_live))
+    assert without.counters["stitches"] == 0
+    assert memlake.replay(scattered, "caching", "1GiB").counters == {}
 
 
 def test_a_tight_device_costs_retries_and_driver_time(offload):

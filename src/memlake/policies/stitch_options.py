@@ -1,0 +1,87 @@
+"""The options of the policy ``stitch``, GMLake's algorithm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from memlake.errors import ConfigError
+from memlake.policies.options import Options
+from memlake.units import Size, format_bytes, parse_bytes
+
+if TYPE_CHECKING:
+    from memlake import _native
+
+__all__ = ["StitchOptions"]
+
+_MIB = 2**20
+_SIZES = ("frag_limit", "chunk_size", "max_view_bytes")
+_COUNTS = ("max_views", "max_mappings")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StitchOptions(Options):
+    """GMLake's algorithm: free blocks that lie apart are stitched, and the stitched views are kept for next time.
+
+    docs/concepts/how_stitch_decides.md tells the whole of it. Sizes are ints or strings such as ``"128MiB"``.
+
+    Attributes:
+        frag_limit: requests of at least this size are stitched from free blocks before new memory is created; smaller
+            ones only when there is no new memory. 0: all of them.
+        reuse_limit: a view that is kept may serve a request that is smaller by up to this factor, with its front; the
+            rest of its memory stays free. 1: only requests of exactly its size.
+        chunk_size: what is created and mapped at once, in whole MiB and at least 2 MiB; rounded up to what the device
+            can do. Requests of more than 1 MiB are rounded up to it.
+        max_views: how many stitched views there are at most, those in use and those kept for later. 0: no stitching.
+        max_view_bytes: how many bytes they show at most; None: four times the device's memory.
+        max_mappings: how many mappings they have at most, one for each chunk that each of them shows.
+
+    Raises:
+        ConfigError: if a value makes no sense.
+    """
+
+    name = "stitch"
+    summary = "GMLake's algorithm: stitches free blocks that lie apart"
+
+    frag_limit: Size = 128 * _MIB
+    reuse_limit: float = 10.0
+    chunk_size: Size = 2 * _MIB
+    max_views: int = 1024
+    max_view_bytes: Size | None = None
+    max_mappings: int = 2**18
+
+    def __post_init__(self) -> None:
+        for name in _SIZES:
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, parse_bytes(getattr(self, name), what=name))
+        for name in _COUNTS:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
+                raise ConfigError(f"{name} must be a whole number of at least 0, got {value!r}")
+        limit = self.reuse_limit
+        if isinstance(limit, bool) or not isinstance(limit, int | float) or not 1 <= limit <= 10**6:
+            raise ConfigError(f"reuse_limit must be a number from 1 to 1000000, got {limit!r}")
+        object.__setattr__(self, "reuse_limit", float(limit))
+        chunk = parse_bytes(self.chunk_size)
+        if chunk < 2 * _MIB or chunk % _MIB:
+            raise ConfigError(f"chunk_size must be whole MiB and at least 2 MiB, got {format_bytes(chunk)}")
+        if self.max_view_bytes == 0:
+            raise ConfigError("max_view_bytes must be more than 0; write max_views=0 to stitch nothing")
+
+    def to_native(self) -> _native.StitchOptions:
+        """The settings as the core takes them."""
+        from memlake import _native
+
+        native = _native.StitchOptions()
+        native.frag_limit = parse_bytes(self.frag_limit)
+        native.reuse_limit = self.reuse_limit
+        native.chunk_size = parse_bytes(self.chunk_size)
+        native.max_views = self.max_views
+        native.max_view_bytes = 0 if self.max_view_bytes is None else parse_bytes(self.max_view_bytes)
+        native.max_mappings = self.max_mappings
+        return native
+
+    def to_text(self) -> str:
+        """The settings that are not the default, as ``name:value``, sizes in bytes."""
+        changed = [field for field in fields(self) if getattr(self, field.name) != field.default]
+        return ",".join(f"{field.name}:{getattr(self, field.name)}" for field in changed)
