@@ -359,7 +359,7 @@ def _device_list(devices: Device | Sequence[Device]) -> tuple[Device, ...]:
 
 def _native_options(
     policy: Options, devices: tuple[Device, ...], placement: str
-) -> _native.TorchOptions | _native.LakeOptions | None:
+) -> _native.TorchOptions | _native.LakeOptions | _native.StitchOptions | None:
     if placement not in ("fill", "balance", "near"):
         raise ConfigError(f"placement must be 'fill', 'balance' or 'near', got {placement!r}")
     native = policy.to_native()

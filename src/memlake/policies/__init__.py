@@ -12,6 +12,7 @@ Wherever memlake takes ``policy=``, it takes any of the three. docs/reference/po
 from memlake.policies.known import known_policies, policy, resolve_policy
 from memlake.policies.lake_options import LakeOptions
 from memlake.policies.options import DirectOptions, Options
+from memlake.policies.stitch_options import StitchOptions
 from memlake.policies.torch_options import CachingOptions, ExpandableOptions, TorchOptions
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "ExpandableOptions",
     "LakeOptions",
     "Options",
+    "StitchOptions",
     "TorchOptions",
     "known_policies",
     "policy",

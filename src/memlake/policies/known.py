@@ -8,11 +8,12 @@ from memlake.errors import ConfigError
 from memlake.policies.alloc_conf import parse_alloc_conf
 from memlake.policies.lake_options import LakeOptions
 from memlake.policies.options import DirectOptions, Options
+from memlake.policies.stitch_options import StitchOptions
 from memlake.policies.torch_options import CachingOptions, ExpandableOptions
 
 __all__ = ["known_policies", "policy", "resolve_policy"]
 
-_KNOWN: tuple[type[Options], ...] = (LakeOptions, CachingOptions, ExpandableOptions, DirectOptions)
+_KNOWN: tuple[type[Options], ...] = (LakeOptions, CachingOptions, ExpandableOptions, StitchOptions, DirectOptions)
 
 
 def known_policies() -> dict[str, type[Options]]:
@@ -24,7 +25,7 @@ def policy(text: str) -> Options:
     """The policy that a string means.
 
     Args:
-        text: a name (``"lake"``, ``"caching"``, ``"expandable"``, ``"direct"``), or what
+        text: a name (``"lake"``, ``"caching"``, ``"expandable"``, ``"stitch"``, ``"direct"``), or what
             ``PYTORCH_ALLOC_CONF`` would say, such as ``"expandable_segments:True,max_split_size_mb:128"``.
 
     Raises:

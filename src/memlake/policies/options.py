@@ -23,12 +23,12 @@ class Options(ABC):
     """Whether its figures on the emulator are not those of the real thing."""
 
     @abstractmethod
-    def to_native(self) -> _native.TorchOptions | _native.LakeOptions | None:
+    def to_native(self) -> _native.TorchOptions | _native.LakeOptions | _native.StitchOptions | None:
         """The settings as the core takes them; None for the policy without a pool."""
 
     @abstractmethod
     def to_text(self) -> str:
-        """The settings that are not the default, in PyTorch's syntax; empty if all are."""
+        """The settings that are not the default, for PyTorch's policies in PyTorch's syntax; empty if all are."""
 
     def limit_on(self, total_memory: int) -> int | None:
         """What the settings let a pool hold at most on a device of this size; None if they set no limit."""

@@ -2,7 +2,7 @@ import pytest
 
 import memlake
 
-POLICIES = ["lake", "expandable", "caching", "direct"]
+POLICIES = ["lake", "expandable", "caching", "stitch", "direct"]
 
 
 @pytest.fixture(params=POLICIES)
