@@ -387,7 +387,8 @@ TEST(a_fault_at_any_call_of_a_stitch_changes_nothing_that_is_live) {
       EXPECT(s.allocate(MiB * 240) != nullptr);
       if (test::running_test_has_failed()) return;
     }
-    EXPECT(faults > 0);
+    // A lack of memory or addresses is an answer, not an error.
+    EXPECT(faults > 0 || fault == CUDA_ERROR_OUT_OF_MEMORY);
   }
 }
 
