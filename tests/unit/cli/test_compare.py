@@ -132,7 +132,7 @@ def test_a_snapshot_of_several_devices_is_asked_for_one(capsys, tmp_path):
         ([OFFLOAD, "--capacity", "64GiB", "--policy", "max_split_size_mb:1"], "max_split_size must be at least"),
         ([OFFLOAD, "--capacity", "64GiB", "--events", "never"], "events must be"),
         ([OFFLOAD, "--capacity", "64GiB", "--limit", "200%"], "more than the whole"),
-        ([OFFLOAD, "--capacity", "64GiB", "--device", "1"], "there is no file"),
+        ([OFFLOAD, "--capacity", "64GiB", "--device", "1"], "no devices to choose from"),
         ([OFFLOAD, "--capacity", "64GiB", "--device", "x"], "--device must be a device's number"),
         (["no-such-file.pickle", "--capacity", "64GiB"], "there is no file 'no-such-file.pickle', and no such example"),
         (["", "--capacity", "64GiB"], "the trace's name is empty"),
