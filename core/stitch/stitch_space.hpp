@@ -88,7 +88,7 @@ class StitchSpace final : public Space {
   SegmentSpace small_;
   Bytes small_held_;
   PrimitiveBlocks blocks_;
-  BlockGroup view_group_{false};  // how a view's block is told from a primitive one
+  BlockGroup view_group_{false};  // of views: tells their blocks from primitive ones
   ViewCache views_;
   bool has_driver_refused_ = false;  // during this attempt: then it is asked how much there is
 };
