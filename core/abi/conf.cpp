@@ -36,10 +36,12 @@ void read_policy(Reading& reading, const Entry& entry) {
     reading.conf.policy = Conf::PolicyName::caching;
   } else if (entry.value == "expandable") {
     reading.conf.policy = Conf::PolicyName::expandable;
+  } else if (entry.value == "stitch") {
+    reading.conf.policy = Conf::PolicyName::stitch;
   } else if (entry.value == "direct") {
     reading.conf.policy = Conf::PolicyName::direct;
   } else {
-    refuse(entry, "lake, caching, expandable or direct");
+    refuse(entry, "lake, caching, expandable, stitch or direct");
   }
 }
 

@@ -21,7 +21,7 @@ struct Limit {
 };
 
 struct Conf {
-  enum class PolicyName { lake, caching, expandable, direct };
+  enum class PolicyName { lake, caching, expandable, stitch, direct };
 
   PolicyName policy = PolicyName::lake;
   LakeOptions lake;

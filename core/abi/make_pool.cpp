@@ -13,6 +13,7 @@
 #include "policy/direct_policy.hpp"
 #include "policy/torch_policy.hpp"
 #include "space/segment_space.hpp"
+#include "stitch/stitch_space.hpp"
 
 namespace memlake::abi {
 namespace {
@@ -46,6 +47,8 @@ SpaceMaker space_maker(const Conf& conf) {
     switch (conf.policy) {
       case Conf::PolicyName::lake:
         return std::make_unique<LakeSpace>(devices, conf.lake, events, limit);
+      case Conf::PolicyName::stitch:
+        return std::make_unique<StitchSpace>(devices.front(), StitchOptions{}, events, limit);
       case Conf::PolicyName::direct:
         return std::make_unique<SegmentSpace>(devices.front(), std::make_unique<DirectPolicy>(), events, limit);
       case Conf::PolicyName::caching:

@@ -21,7 +21,7 @@ PROCESS_TEST(a_configuration_that_makes_no_sense_is_refused_with_its_reason) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"polcy:caching", "unknown key 'polcy'"},
       {"polcy:caching", "known: policy, limit, driver, devices, memory, backing, may_alias, expandable_segments"},
-      {"policy:best", "policy must be lake, caching, expandable or direct, got 'best'"},
+      {"policy:best", "policy must be lake, caching, expandable, stitch or direct, got 'best'"},
       {"policy", "cannot read 'policy'"},
       {"policy:", "cannot read"},
       {"policy:caching;limit:5", "policy must be"},
@@ -101,7 +101,8 @@ PROCESS_TEST(torchs_options_do_what_they_do_in_torch) {
   EXPECT_EQ(held_for(",policy:caching", 5 * kMiB), 20 * kMiB);
   EXPECT_EQ(held_for(",policy:caching,large_segment_size_mb:32", 5 * kMiB), 32 * kMiB);
   EXPECT_EQ(held_for(",expandable_segments:False", 5 * kMiB), 20 * kMiB);
-  EXPECT_EQ(held_for(",policy:direct", 5 * kMiB), 6 * kMiB);  // in granules
+  EXPECT_EQ(held_for(",policy:direct", 5 * kMiB), 6 * kMiB);   // in granules
+  EXPECT_EQ(held_for(",policy:stitch", 5 * kMiB), 20 * kMiB);  // grows as torch does
   std::uint64_t allocated = 0;
   held_for(",policy:expandable,roundup_power2_divisions:4", 5 * kMiB - 512, &allocated);
   EXPECT_EQ(allocated, 5 * kMiB);
