@@ -157,7 +157,8 @@ TEST(nothing_is_borrowed_where_a_chunk_cannot_be_mapped_twice) {
 TEST(what_is_live_keeps_its_bytes_while_memory_moves) {
   for (const bool may_alias : {true, false}) {
     const test::EmulatedDevices devices("devices=1,memory=256MiB,backing=host");
-    Device& device = *devices[0];
+    const std::shared_ptr<Device> kept = devices[0];  // it lives as long as somebody shares it
+    Device& device = *kept;
     const auto pool = make_lake({devices[0]}, {.may_alias = may_alias});
     std::map<std::uint8_t, std::unique_ptr<Lease>> live;
     std::mt19937 random(7);
@@ -190,7 +191,8 @@ TEST(what_is_live_keeps_its_bytes_while_memory_moves) {
 TEST(nothing_that_queued_work_uses_is_unmapped) {
   for (const bool may_alias : {true, false}) {
     const test::EmulatedDevices devices("devices=1,memory=512MiB,backing=none,streams=manual");
-    Device& device = *devices[0];
+    const std::shared_ptr<Device> kept = devices[0];  // it lives as long as somebody shares it
+    Device& device = *kept;
     const std::size_t violations = test::ledger_count("violations");
     const auto pool = make_lake({devices[0]}, {.may_alias = may_alias});
     const OwnStream slow(devices[0]);
