@@ -9,7 +9,17 @@
 
 namespace memlake::abi {
 
-BorrowedHandle::BorrowedHandle(LivePool& pool) : handle_(new memlake_pool) { handle_->live.store(&pool); }
+memlake_pool* keep(std::unique_ptr<memlake_pool> handle) noexcept {
+  static std::atomic<memlake_pool*> latest{nullptr};
+  handle->made_before = latest.load();
+  while (!latest.compare_exchange_weak(handle->made_before, handle.get())) {
+  }
+  return handle.release();
+}
+
+BorrowedHandle::BorrowedHandle(LivePool& pool) : handle_(keep(std::make_unique<memlake_pool>())) {
+  handle_->live.store(&pool);
+}
 
 void refuse_size(std::uint64_t size) {
   throw Error(ErrorKind::invalid_argument,
@@ -61,7 +71,7 @@ memlake_pool* memlake_pool_create(const char* conf, int device) {
     auto handle = std::make_unique<memlake_pool>();
     handle->owned = make_pool(parse_conf(conf == nullptr ? "" : conf), device);
     handle->live.store(handle->owned.get());
-    made = handle.release();
+    made = keep(std::move(handle));
   });
   return made;
 }

@@ -13,6 +13,7 @@
 struct memlake_pool {
   std::atomic<memlake::LivePool*> live{nullptr};  ///< null: destroyed
   std::shared_ptr<memlake::LivePool> owned;       ///< of pools that memlake_pool_create() made
+  memlake_pool* made_before = nullptr;
 };
 
 namespace memlake::abi {
@@ -30,6 +31,9 @@ class BorrowedHandle {
  private:
   memlake_pool* handle_;
 };
+
+/// From now on the handle stays. All of them form a list, so that a search for leaks finds them in use.
+memlake_pool* keep(std::unique_ptr<memlake_pool> handle) noexcept;
 
 [[noreturn]] void refuse_size(std::uint64_t size);
 
