@@ -11,8 +11,8 @@
 #include "bindings.hpp"
 #include "integers.hpp"
 #include "live/live_pool.hpp"
-#include "make_space.hpp"
 #include "policy/torch_options.hpp"
+#include "policy_options.hpp"
 
 namespace memlake::bindings {
 namespace {
@@ -279,7 +279,7 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
             std::vector<std::shared_ptr<Device>> shared;
             for (nb::handle device : devices) shared.push_back(nb::cast<PyDevice&>(device).share());
             if (shared.empty()) throw nb::value_error("a pool needs a device");
-            const SpaceMaker maker = space_maker(policy);
+            const SpaceMaker maker = space_maker(to_policy_options(policy));
             const Bytes most =
                 limit.is_none() ? TorchOptions::kUnlimited : to_bytes(nb::cast<nb::int_>(limit), "limit");
             new (self) PyPool(without_gil([&] { return LivePool::make(std::move(shared), maker, most); }),
@@ -333,7 +333,7 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
           "_trim",
           [](const PyPool& self, const nb::int_& keep) {
             const Bytes kept = to_bytes(keep, "keep");
-            without_gil([&] { self.core->trim(kept); });
+            return without_gil([&] { return self.core->trim(kept); }).count;
           },
           nb::arg("keep"))
       .def("_close", [](const PyPool& self) { without_gil([&] { self.core->close(); }); })

@@ -8,8 +8,8 @@
 
 #include "bindings.hpp"
 #include "integers.hpp"
-#include "make_space.hpp"
 #include "policy/torch_options.hpp"
+#include "policy_options.hpp"
 #include "replay/replay.hpp"
 #include "replay/replay_device.hpp"
 
@@ -143,7 +143,7 @@ void bind_replay(nb::module_& m) {
         if (op.size() != id.size() || op.size() != bytes.size() || op.size() != stream.size())
           throw nb::value_error("the columns have different lengths");
         ReplaySettings settings;
-        settings.make_space = space_maker(policy);
+        settings.make_space = space_maker(to_policy_options(policy));
         settings.capacity = to_bytes(capacity, "capacity").count;
         if (!limit.is_none()) settings.limit = to_bytes(nb::cast<nb::int_>(limit), "limit").count;
         settings.events = event_mode(events);

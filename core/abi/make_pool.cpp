@@ -8,12 +8,8 @@
 
 #include "base/process.hpp"
 #include "driver/library.hpp"
-#include "lake/lake_space.hpp"
 #include "memlake.h"
-#include "policy/direct_policy.hpp"
-#include "policy/torch_policy.hpp"
-#include "space/segment_space.hpp"
-#include "stitch/stitch_space.hpp"
+#include "pool/space_maker.hpp"
 
 namespace memlake::abi {
 namespace {
@@ -41,22 +37,19 @@ OrdinalRange emulated_devices(const Library& library, const Conf& conf) {
   return found->second;
 }
 
-SpaceMaker space_maker(const Conf& conf) {
-  return [conf](const std::vector<std::shared_ptr<Device>>& devices, EventSource& events,
-                Bytes limit) -> std::unique_ptr<Space> {
-    switch (conf.policy) {
-      case Conf::PolicyName::lake:
-        return std::make_unique<LakeSpace>(devices, conf.lake, events, limit);
-      case Conf::PolicyName::stitch:
-        return std::make_unique<StitchSpace>(devices.front(), StitchOptions{}, events, limit);
-      case Conf::PolicyName::direct:
-        return std::make_unique<SegmentSpace>(devices.front(), std::make_unique<DirectPolicy>(), events, limit);
-      case Conf::PolicyName::caching:
-      case Conf::PolicyName::expandable:
-        break;
-    }
-    return std::make_unique<SegmentSpace>(devices.front(), std::make_unique<TorchPolicy>(conf.torch), events, limit);
-  };
+PolicyOptions policy_options(const Conf& conf) {
+  switch (conf.policy) {
+    case Conf::PolicyName::lake:
+      return conf.lake;
+    case Conf::PolicyName::stitch:
+      return StitchOptions{};
+    case Conf::PolicyName::direct:
+      return DirectOptions{};
+    case Conf::PolicyName::caching:
+    case Conf::PolicyName::expandable:
+      break;
+  }
+  return conf.torch;
 }
 
 /// What is dropped while the process ends undoes nothing: the driver may be gone before us.
@@ -85,7 +78,7 @@ std::shared_ptr<LivePool> make_pool(const Conf& conf, int device) {
     throw Error(ErrorKind::invalid_argument, "there is no device " + std::to_string(device) + "; there are " +
                                                  std::to_string(there.count) + ", counted from 0");
   const auto on = library.device(there.first + device);
-  return LivePool::make({on}, space_maker(conf), conf.limit_on(on->total_memory()));
+  return LivePool::make({on}, space_maker(policy_options(conf)), conf.limit_on(on->total_memory()));
 }
 
 }  // namespace memlake::abi

@@ -24,7 +24,7 @@ LakeBlock* LakeSpace::make_block(Range& range, AddressRange covered, BlockState 
   block->awaited = 0;
   block->free_since = 0;
   block->users.clear();
-  block->view = nullptr;
+  block->view.reset();
   return block;
 }
 
@@ -57,27 +57,29 @@ void LakeSpace::unindex(LakeBlock* block) {
   if (block->state == BlockState::free) static_cast<Range&>(*block->memory).lane.free.erase(block);
 }
 
+void LakeSpace::swallow_above(LakeBlock* block) {
+  LakeBlock* above = block->above();
+  block->size = block->size + above->size;
+  block->free_since = std::max(block->free_since, above->free_since);
+  block->next = above->next;
+  if (block->next != nullptr) {
+    block->next->previous = block;
+  } else {
+    static_cast<Range&>(*block->memory).highest = block;
+  }
+  destroy(above);
+}
+
 LakeBlock* LakeSpace::merge(LakeBlock* block) {
   if (block->state != BlockState::free && block->state != BlockState::unmapped) return block;
-  const auto swallow_above = [this](LakeBlock* low, LakeBlock* high) {
-    low->size = low->size + high->size;
-    low->free_since = std::max(low->free_since, high->free_since);
-    low->next = high->next;
-    if (low->next != nullptr) {
-      low->next->previous = low;
-    } else {
-      static_cast<Range&>(*low->memory).highest = low;
-    }
-    destroy(high);
-  };
   if (LakeBlock* below = block->below(); below != nullptr && below->state == block->state) {
     unindex(below);
-    swallow_above(below, block);
+    swallow_above(below);
     block = below;
   }
   if (LakeBlock* above = block->above(); above != nullptr && above->state == block->state) {
     unindex(above);
-    swallow_above(block, above);
+    swallow_above(block);
   }
   return block;
 }

@@ -39,12 +39,15 @@ Range& LakeSpace::add_range(Lane& lane, Bytes at_least) {
   // The first large range has room for the devices' memory six times, so that it seldom has to look for holes; others
   // begin smaller. Addresses are cheap, but not free: eight times is what a lake may use.
   Bytes usual{device_total_.count / 16};
-  if (!lane.is_small()) usual = has_large_range_ ? Bytes{device_total_.count / 4} : device_total_ * 6;
+  if (!lane.is_small()) {
+    bool is_first = true;
+    for_each_lane([&](const Lane& other) { is_first &= other.is_small() || other.ranges.empty(); });
+    usual = is_first ? device_total_ * 6 : Bytes{device_total_.count / 4};
+  }
   auto reservation = std::make_shared<Reservation>(device_, std::max(up(at_least), up(usual)), Bytes{0}, Address{0});
   auto range = std::make_unique<Range>(lane, std::move(reservation), granule_);
   range->lowest = range->highest = make_block(*range, range->range, BlockState::unmapped);
   lane.ranges.push_back(std::move(range));
-  has_large_range_ |= !lane.is_small();
   return *lane.ranges.back();
 }
 
@@ -171,10 +174,9 @@ void LakeSpace::reap() {
   }
 }
 
-void LakeSpace::let_wait(StreamId waiter, const Part& part) {
-  const StreamId owner = part.chunk->range->lane.stream;
-  if (owner == waiter || clock_.has_passed(owner, part.run->free_since)) return;
-  clock_.let_wait(waiter, owner);
+void LakeSpace::let_wait(StreamId waiter, const LakeBlock& run) {
+  if (run.stream == waiter || clock_.has_passed(run.stream, run.free_since)) return;
+  clock_.let_wait(waiter, run.stream);
   ++counters_.stream_waits;
 }
 
@@ -193,36 +195,30 @@ Block* LakeSpace::grow(Lane& lane, Bytes size) {
   } else {
     sizes = chunk_sizes(total, size);
   }
-  auto chunks = create(sizes, lane.stream);
-  // Memory of the first device at the lowest addresses, and that of one device together.
-  std::ranges::stable_sort(chunks, std::greater<>{}, [](const auto& chunk) { return chunk->device; });
-  std::vector<Mapping> mappings;
-  Downwards down_from(*place.range, place.hole->end());
-  for (const auto& chunk : chunks) mappings.push_back(down_from.map(chunk->memory, chunk->size));
-  const AddressRange added{down_from.at(), place.hole->end() - down_from.at()};
-  set_access(added);
-
-  Address at = place.hole->end();
-  for (std::size_t i = 0; i < chunks.size(); ++i) {
-    at = {at.value - chunks[i]->size.count};
-    settle_in(*chunks[i], *place.range, at, std::move(mappings[i]));
-  }
-  keep(chunks);
-  LakeBlock* added_block = place.hole;
-  if (place.hole->size > added.size) added_block = cut(place.hole, place.hole->size - added.size);
-  added_block->state = BlockState::free;
-  added_block = merge(added_block);
-  index(added_block);
-  return take_high(added_block, size);
+  Plan plan{.place = place, .moved = {}, .fresh = std::move(sizes)};
+  return carry_out(plan, size);
 }
 
-/// Without aliases: chunks leave their places before they are mapped anew. Waits in the host for their streams.
-void LakeSpace::leave_early(Plan& plan) {
-  for (const Part& part : plan.moved) clock_.wait(part.chunk->range->lane.stream, part.run->free_since);
-  for (const Part& part : plan.moved) {
-    leave(part);
-    retired_.back().mappings.clear();
-  }
+void LakeSpace::vacate(const Part& whole) {
+  leave(whole);
+  retired_.back().mappings.clear();
+}
+
+void LakeSpace::give_up_recreated(Plan& plan) {
+  const auto gone = std::ranges::find(plan.moved, plan.recreated, &Part::chunk);
+  const Part left = *gone;
+  plan.moved.erase(gone);
+  vacate(left);  // its stream has passed, or it would not have been chosen
+  // What is above it in the same run is a block of its own now.
+  LakeBlock* rest = retired_.back().dead->above();
+  const auto follow = [&](Part& part) {
+    if (part.run == left.run && part.chunk->address > left.chunk->address) part.run = rest;
+  };
+  std::ranges::for_each(plan.moved, follow);
+  std::ranges::for_each(plan.borrowed, follow);
+  if (plan.odd) follow(*plan.odd);
+  forget(plan.recreated);
+  ++counters_.recreated_chunks;
 }
 
 Block* LakeSpace::carry_out(Plan& plan, Bytes size) {
@@ -233,36 +229,25 @@ Block* LakeSpace::carry_out(Plan& plan, Bytes size) {
   const auto by_address = [](const Part& part) { return part.chunk->address; };
   std::ranges::sort(plan.moved, std::greater<>{}, by_address);
 
-  for (const Part& part : plan.moved) let_wait(stream, part);
-  for (const Part& part : plan.borrowed) let_wait(stream, part);
-  if (plan.odd) let_wait(stream, *plan.odd);
-  if (plan.recreated != nullptr) {
-    const auto gone = std::ranges::find(plan.moved, plan.recreated, &Part::chunk);
-    const Part left = *gone;
-    plan.moved.erase(gone);
-    leave(left);  // its stream has passed, or it would not have been chosen
-    retired_.back().mappings.clear();
-    // What is above it in the same run is a block of its own now.
-    LakeBlock* rest = retired_.back().dead->above();
-    const auto follow = [&](Part& part) {
-      if (part.run == left.run && part.chunk->address > left.chunk->address) part.run = rest;
-    };
-    std::ranges::for_each(plan.moved, follow);
-    std::ranges::for_each(plan.borrowed, follow);
-    if (plan.odd) follow(*plan.odd);
-    forget(plan.recreated);
-    ++counters_.recreated_chunks;
-  }
+  for (const Part& part : plan.moved) let_wait(stream, *part.run);
+  for (const Part& part : plan.borrowed) let_wait(stream, *part.run);
+  if (plan.odd) let_wait(stream, *plan.odd->run);
+  if (plan.recreated != nullptr) give_up_recreated(plan);
   auto fresh = create(plan.fresh, stream);
 
-  // The largest first, so that what is left over at the lower end is small.
+  // The largest first, so that what is left over at the lower end is small; but memory of the first device at the
+  // lowest addresses, and that of one device together.
   std::vector<LakeChunk*> chunks;
   for (const Part& part : plan.moved) chunks.push_back(part.chunk);
   std::ranges::stable_sort(chunks, std::greater<>{}, &LakeChunk::size);
   for (const auto& chunk : fresh) chunks.push_back(chunk.get());
   std::ranges::stable_sort(chunks, std::greater<>{}, &LakeChunk::device);
 
-  if (!options_.may_alias) leave_early(plan);
+  if (!options_.may_alias) {
+    // Chunks leave their places before they are mapped anew, so the host waits for their streams.
+    for (const Part& part : plan.moved) clock_.wait(part.run->stream, part.run->free_since);
+    for (const Part& part : plan.moved) vacate(part);
+  }
   Downwards down_from(range, top);
   std::vector<Mapping> mappings;
   std::vector<View::Piece> pieces;
@@ -285,12 +270,11 @@ Block* LakeSpace::carry_out(Plan& plan, Bytes size) {
 
   // From here on nothing fails. First what is lent, then what moves: both cut runs, each from high to low.
   std::vector<Part> lent = plan.borrowed;
-  Bytes odd_bytes{0};
   if (plan.odd) {
     const Bytes own = (plan.place.run == nullptr ? Bytes{0} : plan.place.run->size) + (top - bottom_of_chunks);
     Bytes borrowed{0};
     for (const Part& part : plan.borrowed) borrowed = borrowed + part.size();
-    odd_bytes = std::min(plan.odd->size(), size - own - borrowed);
+    const Bytes odd_bytes = std::min(plan.odd->size(), size - own - borrowed);
     lent.push_back({plan.odd->run, plan.odd->chunk, plan.odd->end - odd_bytes, plan.odd->end});
     pieces.back().begin = lent.back().begin;
   }
@@ -357,29 +341,19 @@ Block* LakeSpace::show(const Plan& plan, LakeBlock* block, Address top, std::vec
   block->state = BlockState::free;  // in no index: it is about to be handed out
   if (LakeBlock* run = plan.place.run; run != nullptr) {
     unindex(run);
-    block->size = block->size + run->size;
-    block->next = run->next;
-    if (block->next != nullptr) {
-      block->next->previous = block;
-    } else {
-      static_cast<Range&>(*block->memory).highest = block;
-    }
-    destroy(run);
+    swallow_above(block);
   }
   // What is too much can only be given back where it is the block's own.
   if (block->size > size && block->address + size >= top) index(cut(block, size));
-  block->view = view.get();
+  block->view = std::move(view);
   if (is_mixed) block->stream = kNoStream;
-  views_.push_back(std::move(view));
   used_ = used_ + block->size;
   return block;
 }
 
 void LakeSpace::end_view(LakeBlock* block) {
-  View* view = block->view;
-  Range& range = static_cast<Range&>(*block->memory);
-  const StreamId stream = range.lane.stream;
-  block->view = nullptr;
+  const std::unique_ptr<View> view = std::move(block->view);
+  const StreamId stream = static_cast<Range&>(*block->memory).lane.stream;
   block->stream = stream;
   Retired retired{{}, {}, nullptr, stream, clock_.now(stream)};
   for (View::Piece& piece : view->pieces) {
@@ -398,22 +372,11 @@ void LakeSpace::end_view(LakeBlock* block) {
   }
   block->state = BlockState::dead;
   if (view->dead != nullptr) {
-    LakeBlock* dead = view->dead;
-    dead->size = dead->size + block->size;
-    dead->next = block->next;
-    if (dead->next != nullptr) {
-      dead->next->previous = dead;
-    } else {
-      range.highest = dead;
-    }
-    destroy(block);
-    block = dead;
+    swallow_above(view->dead);
+    block = view->dead;
   }
   retired.dead = block;
   retired_.push_back(std::move(retired));
-  const auto gone = std::ranges::find(views_, view, &std::unique_ptr<View>::get);
-  std::swap(*gone, views_.back());
-  views_.pop_back();
   reap();
 }
 
@@ -425,9 +388,8 @@ void LakeSpace::trim(Bytes keep) {
   for (const Part& part : wholes) {
     if (held_.now <= keep) break;
     if (part.chunk->size > held_.now - keep) continue;
-    clock_.wait(part.chunk->range->lane.stream, part.run->free_since);
-    leave(part);
-    retired_.back().mappings.clear();
+    clock_.wait(part.run->stream, part.run->free_since);
+    vacate(part);
     forget(part.chunk);
   }
   reap();

@@ -227,24 +227,30 @@ LakeSpace::Place LakeSpace::place_for(Lane& lane, Bytes size) {
 
 void LakeSpace::add_whole_chunks(LakeBlock* run, std::vector<Part>& parts) const {
   const Range& range = static_cast<const Range&>(*run->memory);
-  if (run->size < granule_) return;
   LakeChunk* chunk = range.chunk_at(run->address);
   Address at = chunk->address < run->address ? chunk->at().end() : run->address;
   while (at < run->end()) {
     chunk = range.chunk_at(at);
     if (chunk->at().end() > run->end()) break;
-    if (chunk->pins == 0) parts.push_back({run, chunk, {0}, chunk->size});
+    parts.push_back({run, chunk, {0}, chunk->size});
     at = chunk->at().end();
   }
 }
 
+template <class Visit>
+void LakeSpace::for_each_run(const LakeBlock* except, Visit&& visit) const {
+  for_each_lane([&](const Lane& lane) {
+    for (Block* run = lane.free.last(); run != nullptr && run->size >= granule_; run = lane.free.before(run))
+      if (run != except && !visit(static_cast<LakeBlock*>(run))) return;
+  });
+}
+
 std::vector<Part> LakeSpace::whole_chunks(const LakeBlock* except) const {
   std::vector<Part> parts;
-  for (const auto& lanes : lanes_)
-    for (const auto& lane : lanes)
-      for (Block* run = lane == nullptr ? nullptr : lane->free.last(); run != nullptr && run->size >= granule_;
-           run = lane->free.before(run))
-        if (run != except) add_whole_chunks(static_cast<LakeBlock*>(run), parts);
+  for_each_run(except, [&](LakeBlock* run) {
+    add_whole_chunks(run, parts);
+    return true;
+  });
   return parts;
 }
 
@@ -269,25 +275,21 @@ std::optional<Part> LakeSpace::odd_part(LakeBlock* run) const {
 
 std::vector<Part> LakeSpace::first_parts(const LakeBlock* except) const {
   std::vector<Part> parts;
-  for (const auto& lanes : lanes_)
-    for (const auto& lane : lanes)
-      for (Block* run = lane == nullptr ? nullptr : lane->free.last(); run != nullptr && run->size >= granule_;
-           run = lane->free.before(run))
-        if (run != except)
-          if (const auto part = first_part(static_cast<LakeBlock*>(run))) parts.push_back(*part);
+  for_each_run(except, [&](LakeBlock* run) {
+    if (const auto part = first_part(run)) parts.push_back(*part);
+    return true;
+  });
   return parts;
 }
 
 std::optional<Part> LakeSpace::largest_odd_part(const LakeBlock* except) const {
   std::optional<Part> largest;
-  for (const auto& lanes : lanes_)
-    for (const auto& lane : lanes)
-      for (Block* run = lane == nullptr ? nullptr : lane->free.last(); run != nullptr; run = lane->free.before(run)) {
-        if (run->size < granule_ || (largest && run->size <= largest->size())) break;
-        if (run == except) continue;
-        const auto part = odd_part(static_cast<LakeBlock*>(run));
-        if (part && (!largest || part->size() > largest->size())) largest = part;
-      }
+  for_each_run(except, [&](LakeBlock* run) {
+    if (largest && run->size <= largest->size()) return false;
+    const auto part = odd_part(run);
+    if (part && (!largest || part->size() > largest->size())) largest = part;
+    return true;
+  });
   return largest;
 }
 
@@ -295,8 +297,7 @@ std::optional<Part> LakeSpace::largest_odd_part(const LakeBlock* except) const {
 void LakeSpace::split_excess(Plan& plan, Bytes size, Bytes excess) {
   if (excess.count == 0 || chunk_limit(size) >= excess) return;
   for (const Part& part : plan.moved) {
-    const bool is_done =
-        part.chunk->views == 0 && clock_.has_passed(part.chunk->range->lane.stream, part.run->free_since);
+    const bool is_done = part.chunk->views == 0 && clock_.has_passed(part.run->stream, part.run->free_since);
     const bool is_best = plan.recreated == nullptr || part.chunk->size < plan.recreated->size;
     if (part.chunk->size > excess && is_done && is_best) plan.recreated = part.chunk;
   }

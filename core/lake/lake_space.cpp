@@ -93,10 +93,7 @@ Space::Answer LakeSpace::gather(Attempt& attempt, Lane& lane) {
   LakeBlock* run = find(size, stream);
   if (run == nullptr) run = find_elsewhere(size, stream);
   if (run != nullptr) {
-    if (run->stream != stream && !clock_.has_passed(run->stream, run->free_since)) {
-      clock_.let_wait(stream, run->stream);
-      ++counters_.stream_waits;
-    }
+    let_wait(stream, *run);
     attempt.block = take_high(run, size);
     return Answer::served;
   }
@@ -142,28 +139,23 @@ void LakeSpace::for_each_owner(const Block& block, const std::function<void(Stre
 }
 
 void LakeSpace::for_each(const std::function<void(const Block&)>& visit) const {
-  for (const auto& lanes : lanes_)
-    for (const auto& lane : lanes) {
-      if (lane == nullptr) continue;
-      for (const auto& range : lane->ranges)
-        for (const LakeBlock* block = range->lowest; block != nullptr; block = block->above()) visit(*block);
-    }
+  for_each_lane([&](const Lane& lane) {
+    for (const auto& range : lane.ranges)
+      for (const LakeBlock* block = range->lowest; block != nullptr; block = block->above()) visit(*block);
+  });
 }
 
 std::size_t LakeSpace::segment_count() const {
   std::size_t count = 0;
-  for (const auto& lanes : lanes_)
-    for (const auto& lane : lanes) count += lane == nullptr ? 0 : lane->ranges.size();
+  for_each_lane([&](const Lane& lane) { count += lane.ranges.size(); });
   return count;
 }
 
 Bytes LakeSpace::reserved_addresses() const {
   Bytes sum{0};
-  for (const auto& lanes : lanes_)
-    for (const auto& lane : lanes) {
-      if (lane == nullptr) continue;
-      for (const auto& range : lane->ranges) sum = sum + range->range.size;
-    }
+  for_each_lane([&](const Lane& lane) {
+    for (const auto& range : lane.ranges) sum = sum + range->range.size;
+  });
   return sum;
 }
 

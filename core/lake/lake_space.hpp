@@ -94,6 +94,8 @@ class LakeSpace final : public Space {
   LakeBlock* cut(LakeBlock* block, Bytes size);
   void index(LakeBlock* block);
   void unindex(LakeBlock* block);
+  /// The block takes in the one above it. pre: neither is indexed.
+  void swallow_above(LakeBlock* block);
   /// Joins it with neighbours in the same state, if it is free or unmapped. pre: it is not indexed; they are.
   LakeBlock* merge(LakeBlock* block);
   /// Makes a part of an indexed free block a block of its own, which is not indexed.
@@ -116,6 +118,16 @@ class LakeSpace final : public Space {
   [[nodiscard]] std::vector<Bytes> chunk_sizes(Bytes total, Bytes size) const;
   Place place_for(Lane& lane, Bytes size);
   void add_whole_chunks(LakeBlock* run, std::vector<Part>& parts) const;
+  /// Every lane that there is.
+  template <class Visit>
+  void for_each_lane(Visit&& visit) const {
+    for (const auto& lanes : lanes_)
+      for (const auto& lane : lanes)
+        if (lane != nullptr) visit(*lane);
+  }
+  /// The free runs of at least a granule, of each lane from the largest down; `visit` answers whether to go on there.
+  template <class Visit>
+  void for_each_run(const LakeBlock* except, Visit&& visit) const;
   [[nodiscard]] std::vector<Part> whole_chunks(const LakeBlock* except) const;
   [[nodiscard]] std::vector<Part> first_parts(const LakeBlock* except) const;
   [[nodiscard]] std::optional<Part> first_part(LakeBlock* run) const;
@@ -142,14 +154,18 @@ class LakeSpace final : public Space {
   void forget(LakeChunk* chunk);
   void set_access(AddressRange range);
   void settle_in(LakeChunk& chunk, Range& range, Address address, Mapping mapping);
-  /// The chunk's old place becomes a hole, at once or when its stream has passed.
+  /// The chunk's old place becomes a hole when its stream has passed.
   void leave(const Part& whole);
-  void leave_early(Plan& plan);
+  /// The same when it has passed already: the chunk is mapped nowhere afterwards.
+  void vacate(const Part& whole);
+  /// Gives the chunk back that a plan makes anew.
+  void give_up_recreated(Plan& plan);
   Block* show(const Plan& plan, LakeBlock* block, Address top, std::vector<View::Piece> pieces, Bytes size);
   void release_bare_ranges(Lane& lane);
   void end_view(LakeBlock* block);
   void reap();
-  void let_wait(StreamId waiter, const Part& part);
+  /// Later work of `waiter` comes behind whatever may still use the free run.
+  void let_wait(StreamId waiter, const LakeBlock& run);
 
   std::vector<std::shared_ptr<Device>> devices_;
   std::vector<Home> homes_;
@@ -160,11 +176,9 @@ class LakeSpace final : public Space {
   BlockGroup large_{false};
   std::vector<std::array<std::unique_ptr<Lane>, 2>> lanes_;  // by stream; large and small
   std::vector<std::unique_ptr<LakeChunk>> chunks_;
-  std::vector<std::unique_ptr<View>> views_;
   std::vector<Retired> retired_;
   std::deque<LakeBlock> store_;  // blocks never move
   std::vector<LakeBlock*> unused_;
-  bool has_large_range_ = false;
   std::uint64_t operations_ = 0;
   std::uint64_t settlings_ = 0;
   Bytes used_;  // by live and pending blocks

@@ -15,12 +15,26 @@
 namespace memlake {
 
 struct Lane;
+struct LakeBlock;
 struct LakeChunk;
-struct View;
+
+/// Aliased mappings at the lower end of a live block: bytes that are at home elsewhere and lent from there.
+struct View {
+  struct Piece {
+    LakeChunk* chunk;
+    LakeBlock* lent;  ///< their block at home
+    Mapping mapping;
+    Bytes begin;  ///< in the chunk
+  };
+  std::vector<Piece> pieces;  ///< from high to low addresses
+  LakeBlock* dead = nullptr;  ///< addresses below the block that the lowest piece's mapping covers, too; may be null
+  Address top;                ///< where the block's own memory begins
+  std::uint64_t since = 0;    ///< as a chunk's
+};
 
 /// A block of a range. Its bytes may be partly another chunk's, shown by a view.
 struct LakeBlock : Block {
-  View* view = nullptr;  ///< of a live or pending block: the aliased part at its lower end
+  std::unique_ptr<View> view;  ///< of a live or pending block: the aliased part at its lower end
 
   LakeBlock* below() const { return static_cast<LakeBlock*>(previous); }
   LakeBlock* above() const { return static_cast<LakeBlock*>(next); }
@@ -65,7 +79,6 @@ struct LakeChunk {
   std::uint64_t since = 0;  ///< number of the settling that brought it here
   std::size_t place = 0;    ///< in the space's list
   std::uint32_t views = 0;  ///< aliased mappings of it that exist
-  std::uint32_t pins = 0;   ///< while there are any it stays where it is
 
   [[nodiscard]] AddressRange at() const { return {address, size}; }
 };
@@ -92,20 +105,6 @@ struct Part {
 
   [[nodiscard]] Bytes size() const { return end - begin; }
   [[nodiscard]] AddressRange place() const { return {chunk->address + begin, size()}; }
-};
-
-/// Aliased mappings at the lower end of a live block: bytes that are at home elsewhere and lent from there.
-struct View {
-  struct Piece {
-    LakeChunk* chunk;
-    LakeBlock* lent;  ///< their block at home
-    Mapping mapping;
-    Bytes begin;  ///< in the chunk
-  };
-  std::vector<Piece> pieces;  ///< from high to low addresses
-  LakeBlock* dead = nullptr;  ///< addresses below the block that the lowest piece's mapping covers, too; may be null
-  Address top;                ///< where the block's own memory begins
-  std::uint64_t since = 0;    ///< as a chunk's
 };
 
 }  // namespace memlake

@@ -65,6 +65,13 @@ void LivePool::require_open_locked() const {
   if (!pool_) throw Error(ErrorKind::closed, "the pool is closed");
 }
 
+std::unique_lock<Lock> LivePool::open_lock() const {
+  require_usable();
+  std::unique_lock lock(mutex_);
+  require_open_locked();
+  return lock;
+}
+
 bool LivePool::is_capturing(const StreamName& stream) const {
   if (!StreamTable::is_created(stream.handle)) return false;  // the default streams cannot be captured here
   require_usable();
@@ -99,31 +106,26 @@ std::optional<Lease> LivePool::allocate_at_once(Bytes requested, const StreamNam
 }
 
 std::optional<Lease> LivePool::allocate(Bytes requested, const StreamName& stream, Shortage& shortage) {
-  require_usable();
   require_not_capturing(stream);
-  const std::lock_guard lock(mutex_);
-  require_open_locked();
+  const auto lock = open_lock();
   const StreamId number = streams_.number_of(stream);
   if (requested.count == 0) return Lease(shared_from_this(), number);
   Block* block = pool_->allocate(requested, number);
   if (block != nullptr) return Lease(shared_from_this(), block, requested, number);
-  pool_->space().release_bare_addresses();
   shortage = shortage_locked();
   return std::nullopt;
 }
 
 bool LivePool::preallocate(Bytes size, const StreamName& stream, Shortage& shortage) {
-  require_usable();
   require_not_capturing(stream);
-  const std::lock_guard lock(mutex_);
-  require_open_locked();
+  const auto lock = open_lock();
   if (size.count == 0 || pool_->preallocate(size, streams_.number_of(stream))) return true;
-  pool_->space().release_bare_addresses();
   shortage = shortage_locked();
   return false;
 }
 
 Shortage LivePool::shortage_locked() {
+  pool_->space().release_bare_addresses();
   Shortage shortage{.failure = pool_->failure(), .pending_on = {}, .device_free = {0}};
   for (const auto& device : devices_) shortage.device_free = shortage.device_free + device->free_memory();
   for (const auto& [stream, bytes] : shortage.failure.pending_on)
@@ -187,17 +189,15 @@ void LivePool::require_not_capturing(StreamId stream) const {
 }
 
 void LivePool::release_cached() {
-  require_usable();
-  const std::lock_guard lock(mutex_);
-  require_open_locked();
+  const auto lock = open_lock();
   pool_->release_cached();
 }
 
-void LivePool::trim(Bytes keep) {
-  require_usable();
-  const std::lock_guard lock(mutex_);
-  require_open_locked();
+Bytes LivePool::trim(Bytes keep) {
+  const auto lock = open_lock();
+  const Bytes before = pool_->space().held().now;
   pool_->trim(keep);
+  return before - pool_->space().held().now;
 }
 
 void LivePool::close() {
@@ -221,16 +221,12 @@ bool LivePool::is_open() const {
 }
 
 void LivePool::set_limit(Bytes limit) {
-  require_usable();
-  const std::lock_guard lock(mutex_);
-  require_open_locked();
+  const auto lock = open_lock();
   pool_->space().set_limit(limit);
 }
 
 void LivePool::reset_peaks() {
-  require_usable();
-  const std::lock_guard lock(mutex_);
-  require_open_locked();
+  const auto lock = open_lock();
   pool_->reset_peaks();
 }
 
@@ -247,16 +243,12 @@ Bytes LivePool::held() const {
 }
 
 std::optional<std::string> LivePool::find_broken_invariant() const {
-  require_usable();
-  const std::lock_guard lock(mutex_);
-  require_open_locked();
+  const auto lock = open_lock();
   return pool_->find_broken_invariant();
 }
 
 void LivePool::start_recording() {
-  require_usable();
-  const std::lock_guard lock(mutex_);
-  require_open_locked();
+  const auto lock = open_lock();
   if (log_ != nullptr) throw Error(ErrorKind::config, "the pool is recording already; stop that recording first");
   log_ = std::make_unique<RowLog>();
   pool_->write_to(log_.get());
@@ -271,10 +263,8 @@ RowLog LivePool::stop_recording() {
 }
 
 LiveStats LivePool::stats() const {
-  require_usable();
   LiveStats stats;
-  const std::lock_guard lock(mutex_);
-  require_open_locked();
+  const auto lock = open_lock();
   stats.pool = pool_->stats();
   stats.limit = pool_->space().limit();
   stats.largest_free = pool_->space().largest_free();
@@ -336,11 +326,9 @@ std::uint64_t LivePool::generation_of(const Block& block) const {
 }
 
 std::vector<BlockRecord> LivePool::snapshot() const {
-  require_usable();
   std::vector<BlockRecord> records;
   {
-    const std::lock_guard lock(mutex_);
-    require_open_locked();
+    const auto lock = open_lock();
     pool_->space().for_each([&](const Block& block) {
       const bool is_used = block.state == BlockState::live || block.state == BlockState::pending;
       records.push_back(

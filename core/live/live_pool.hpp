@@ -103,7 +103,8 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
 
   /// False if there is no memory: then `shortage` says why.
   bool preallocate(Bytes size, const StreamName& stream, Shortage& shortage);
-  void trim(Bytes keep);
+  /// How much went.
+  Bytes trim(Bytes keep);
   /// Gives everything that is free back to the driver, after waiting for all events.
   void release_cached();
   /// Gives everything back. Error(invalid_free) while something is live, or when it was closed before.
@@ -153,11 +154,14 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
 
   void require_usable() const;
   void require_open_locked() const;
+  /// The lock of a pool that can be used. Throws Error(closed), or that the process was forked, before it locks.
+  [[nodiscard]] std::unique_lock<Lock> open_lock() const;
   /// Error(config) if the driver knows no such stream.
   [[nodiscard]] bool is_capturing(const StreamName& stream) const;
   /// Memory cannot be ordered in a stream whose work is only being written down.
   void require_not_capturing(const StreamName& stream) const;
   void require_not_capturing(StreamId stream) const;
+  /// About the request that was refused last; gives back what addresses it may have left.
   Shortage shortage_locked();
 
   /// Runs `work` with the lock held; in a child without it, where nobody else runs.

@@ -33,10 +33,7 @@ Address LivePool::allocate_at(Bytes requested, CUstream stream) {
   return block->address;
 }
 
-void LivePool::refuse_for_lack_of_memory() {
-  pool_->space().release_bare_addresses();
-  throw NoMemory{shortage_locked()};
-}
+void LivePool::refuse_for_lack_of_memory() { throw NoMemory{shortage_locked()}; }
 
 AddressTable::Place LivePool::place_of(Address address) const {
   if (const AddressTable::Place place = by_address_.find(address); place.block != nullptr) [[likely]]
@@ -86,16 +83,12 @@ bool LivePool::try_free_at(Address address, CUstream stream) {
 }
 
 void LivePool::record_use_at(Address address, CUstream stream) {
-  require_usable();
-  const std::lock_guard lock(mutex_);
-  require_open_locked();
+  const auto lock = open_lock();
   pool_->record_use(place_of(address).block, streams_.number_of(name_of(stream)));
 }
 
 AddressRange LivePool::segment_at(Address address) const {
-  require_usable();
-  const std::lock_guard lock(mutex_);
-  require_open_locked();
+  const auto lock = open_lock();
   const SegmentMemory& memory = *place_of(address).block->memory;
   if (memory.is_expandable())
     throw Error(ErrorKind::invalid_argument,

@@ -1,7 +1,6 @@
 #include "pool/pool.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "base/error.hpp"
@@ -141,18 +140,9 @@ Block* Pool::take_over(Bytes requested, Bytes rounded, StreamId stream) {
     queue.erase(at);
     --awaited_count_;
     --reusable_here_;
-    live_digest_ ^= live_digest(*block);
-    stats_.requested.subtract(block->requested);
     block->awaited = 0;
-    block->state = BlockState::live;
-    block->requested = requested;
-    block->user = stream;
-    block->id = next_id_++;
-    ++stats_.allocations;
-    live_digest_ ^= live_digest(*block);
-    stats_.requested.add(requested);
-    stats_.allocated.add(block->size);
-    return block;
+    count_out(*block);
+    return hand_out(block, requested, stream);
   }
   return nullptr;
 }
@@ -164,9 +154,7 @@ bool Pool::frees_at_once(const Block& block, StreamId stream) const {
 void Pool::free(Block* block, StreamId stream) {
   const bool is_elsewhere = stream != block->stream;
   if (block->users.empty() && !is_elsewhere) [[likely]] {
-    note(RowLog::Op::free, block->id, {0}, stream);
-    stats_.allocated.subtract(block->size);
-    ++stats_.frees;
+    note_free(*block, stream);
     make_free(block);
     return;
   }
@@ -184,9 +172,7 @@ void Pool::free(Block* block, StreamId stream) {
     for (const Awaited& awaited : recorded) events_.drop(awaited.ticket);
     throw;
   }
-  note(stream == block->user ? RowLog::Op::free : RowLog::Op::free_on, block->id, {0}, stream);
-  stats_.allocated.subtract(block->size);
-  ++stats_.frees;
+  note_free(*block, stream);
   block->users.clear();
   block->state = BlockState::pending;
   block->awaited = static_cast<std::uint32_t>(recorded.size());
@@ -201,18 +187,28 @@ void Pool::free(Block* block, StreamId stream) {
 
 void Pool::free_unused(Block* block, StreamId stream) {
   const bool was_used_elsewhere = !block->users.empty() || stream != block->stream;
-  note(stream == block->user ? RowLog::Op::free : RowLog::Op::free_on, block->id, {0}, stream);
+  note_free(*block, stream);
   if (was_used_elsewhere) note(RowLog::Op::event_done, block->id, {0}, 0);
-  stats_.allocated.subtract(block->size);
-  ++stats_.frees;
   block->users.clear();
   make_free(block);
 }
 
+/// The caller has given it back, whether it is free already or not.
+void Pool::note_free(const Block& block, StreamId stream) {
+  note(stream == block.user ? RowLog::Op::free : RowLog::Op::free_on, block.id, {0}, stream);
+  stats_.allocated.subtract(block.size);
+  ++stats_.frees;
+}
+
+/// It is neither live nor pending any more.
+void Pool::count_out(const Block& block) {
+  live_digest_ ^= live_digest(block);
+  stats_.requested.subtract(block.requested);
+  stats_.active.subtract(block.size);
+}
+
 void Pool::make_free(Block* block) {
-  live_digest_ ^= live_digest(*block);
-  stats_.requested.subtract(block->requested);
-  stats_.active.subtract(block->size);
+  count_out(*block);
   space_->give_back(block);
 }
 
@@ -222,7 +218,9 @@ void Pool::record_use(Block* block, StreamId stream) {
   note(RowLog::Op::record_stream, block->id, {0}, stream);
 }
 
-void Pool::settle(const Awaited& awaited) {
+void Pool::settle_oldest(std::deque<Awaited>& queue) {
+  const Awaited awaited = queue.front();
+  queue.pop_front();
   --awaited_count_;
   reusable_here_ -= awaited.is_reusable_here ? 1U : 0U;
   if (--awaited.block->awaited > 0) return;
@@ -232,20 +230,14 @@ void Pool::settle(const Awaited& awaited) {
 
 void Pool::poll_events() {
   for (auto& queue : awaited_)
-    while (!queue.empty() && events_.is_done(queue.front().ticket)) {
-      const Awaited done = queue.front();
-      queue.pop_front();
-      settle(done);
-    }
+    while (!queue.empty() && events_.is_done(queue.front().ticket)) settle_oldest(queue);
 }
 
 void Pool::wait_for_events() {
   for (auto& queue : awaited_)
     while (!queue.empty()) {
       events_.wait(queue.front().ticket);
-      const Awaited done = queue.front();
-      queue.pop_front();
-      settle(done);
+      settle_oldest(queue);
     }
 }
 
@@ -253,11 +245,10 @@ void Pool::wait_for_events() {
 void Pool::settle_behind_waits() {
   for (auto& queue : awaited_)
     while (!queue.empty()) {
-      const Awaited awaited = queue.front();
+      const Awaited& awaited = queue.front();
       space_->for_each_owner(*awaited.block, [&](StreamId owner) { events_.let_wait(owner, awaited.ticket); });
       events_.drop(awaited.ticket);
-      queue.pop_front();
-      settle(awaited);
+      settle_oldest(queue);
     }
 }
 

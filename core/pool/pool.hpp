@@ -76,11 +76,14 @@ class Pool {
   Block* climb_once(Attempt& attempt);
   Block* hand_out(Block* block, Bytes requested, StreamId user);
   Block* take_over(Bytes requested, Bytes rounded, StreamId stream);
+  void note_free(const Block& block, StreamId stream);
+  void count_out(const Block& block);
   void make_free(Block* block);
   void poll_events();
   void wait_for_events();
   void settle_behind_waits();
-  void settle(const Awaited& awaited);
+  /// The event of the oldest of a queue is over: one less that its block waits for.
+  void settle_oldest(std::deque<Awaited>& queue);
   void give_addresses_back();
   void count_held_peak();
   void note_refusal(StreamId stream);

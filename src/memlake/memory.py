@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from memlake.errors import ConfigError
@@ -29,41 +30,41 @@ class Memory:
     finished when the call returns.
     """
 
-    # Neither slots nor an abstract base class: a native class, too, derives from it (Buffer), and brings its own layout
-    # and metaclass.
+    # No slots, and abstract methods without an abstract base class: a native class, too, derives from it (Buffer), and
+    # brings its own layout and metaclass.
     __slots__ = ()
 
     @property
+    @abstractmethod
     def address(self) -> int:
         """The first address."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def nbytes(self) -> int:
         """How many bytes there are."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def device(self) -> Device:
         """The device whose memory it is, or begins with; its default stream is used when none is given."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def _views(self) -> LiveViews:
         """The NumPy views of it that are alive."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _driver_calls(self) -> AbstractContextManager[None]:
         """Surrounds calls to the driver; raises ClosedError if the memory is gone."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _viewed_devices(self) -> set[Device]:
         """The devices whose memory a view shows: they cannot be closed under it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _host_rights(self) -> str:
         """What the CPU may do: ``"rw"``, ``"r"`` or ``"none"``."""
-        raise NotImplementedError
 
     def fill(self, value: int, *, offset: Size = 0, nbytes: Size | None = None, stream: StreamLike = None) -> None:
         """Sets every byte to `value`.

@@ -206,11 +206,7 @@ class Pool(_native.Pool):
         Returns:
             How many bytes were given back.
         """
-        kept = parse_bytes(keep, of=self._total, what="keep")
-        before = self._held
-        self._trim(kept)
-        after = self._held
-        return max(0, before - after)
+        return self._trim(parse_bytes(keep, of=self._total, what="keep"))
 
     def stats(self) -> PoolStats:
         """Everything it counts, from one moment."""
@@ -274,18 +270,13 @@ class Pool(_native.Pool):
         """allocate() where the fast path in the core has no answer."""
         size = parse_bytes(nbytes, of=self._total, what="nbytes")
         arguments = stream_arguments(stream, self._all)
-        buffer = self._allocate(size, *arguments)
-        if not isinstance(buffer, Buffer):
-            buffer = self._until_there_is_memory(size, lambda: self._allocate(size, *arguments), buffer)
-        if self._high_mark is not None:
-            self._tell_if_high()
+        buffer = self._until_there_is_memory(size, lambda: self._allocate(size, *arguments))
+        self._tell_if_high()
         return buffer  # type: ignore[no-any-return]
 
-    def _until_there_is_memory(
-        self, size: int, attempt: Callable[[], Any], refusal: dict[str, Any] | None = None
-    ) -> Any:
+    def _until_there_is_memory(self, size: int, attempt: Callable[[], Any]) -> Any:
         """Tries until it works or nobody wants to try again. `attempt` answers with a dict if there is no memory."""
-        answer = attempt() if refusal is None else refusal
+        answer = attempt()
         tries = in_vain = 0
         while isinstance(answer, dict):
             refusal = answer

@@ -7,14 +7,11 @@
 
 #include "driver/transfer.hpp"
 #include "emulated.hpp"
-#include "lake/lake_space.hpp"
 #include "live/live_pool.hpp"
-#include "policy/direct_policy.hpp"
 #include "policy/torch_policy.hpp"
+#include "pool/space_maker.hpp"
 #include "random_program.hpp"
 #include "replay/trace_events.hpp"
-#include "space/segment_space.hpp"
-#include "stitch/stitch_space.hpp"
 #include "test.hpp"
 
 namespace memlake {
@@ -30,24 +27,24 @@ const char* const kDevice = "devices=1,memory=512MiB,backing=none";
 
 enum class Kind { caching, expandable, direct, stitch, lake, plain_lake };
 
-std::unique_ptr<Policy> make_policy(Kind kind) {
-  if (kind == Kind::direct) return std::make_unique<DirectPolicy>();
-  return std::make_unique<TorchPolicy>(TorchOptions{.is_expandable = kind == Kind::expandable});
-}
-
-std::unique_ptr<Space> make_space(Kind kind, const std::vector<std::shared_ptr<Device>>& on, EventSource& events,
-                                  Bytes limit) {
-  if (kind == Kind::lake || kind == Kind::plain_lake)
-    return std::make_unique<LakeSpace>(on, LakeOptions{.may_alias = kind == Kind::lake}, events, limit);
-  if (kind == Kind::stitch)
-    return std::make_unique<StitchSpace>(on.front(), StitchOptions{.frag_limit = MiB * 16}, events, limit);
-  return std::make_unique<SegmentSpace>(on.front(), make_policy(kind), events, limit);
+PolicyOptions options_of(Kind kind) {
+  switch (kind) {
+    case Kind::direct:
+      return DirectOptions{};
+    case Kind::stitch:
+      return StitchOptions{.frag_limit = MiB * 16};
+    case Kind::lake:
+    case Kind::plain_lake:
+      return LakeOptions{.may_alias = kind == Kind::lake};
+    case Kind::caching:
+    case Kind::expandable:
+      break;
+  }
+  return TorchOptions{.is_expandable = kind == Kind::expandable};
 }
 
 std::shared_ptr<LivePool> make_pool(const test::EmulatedDevices& devices, Kind kind, Bytes limit = kUnlimited) {
-  return LivePool::make(
-      {devices[0]},
-      [kind](const auto& on, EventSource& events, Bytes most) { return make_space(kind, on, events, most); }, limit);
+  return LivePool::make({devices[0]}, space_maker(options_of(kind)), limit);
 }
 
 TEST(a_stream_gets_back_at_once_what_it_freed_and_another_does_not) {
@@ -313,7 +310,7 @@ TEST(a_driver_call_that_fails_loses_nothing) {
 struct SpoiltPool {
   test::EmulatedDevices devices{kDevice};
   TraceEvents events{EventMode::lag, 1000};
-  Pool pool{devices[0], make_policy(Kind::caching), events, kUnlimited};
+  Pool pool{devices[0], std::make_unique<TorchPolicy>(TorchOptions{}), events, kUnlimited};
   Block* live = pool.allocate(MiB * 4, 0);
   Block* other = pool.allocate(MiB * 4, 0);
 

@@ -35,6 +35,20 @@ FORMS = {
     b"p": (Op.PREALLOCATE, 1, 2, "p BYTES [STREAM]"),
 }
 
+# What is written, by operation.
+LINES = {
+    Op.ALLOCATE: "a {id} {nbytes} {stream}\n",
+    Op.FREE: "f {id}\n",
+    Op.FREE_ON: "f {id} {stream}\n",
+    Op.RECORD_STREAM: "r {id} {stream}\n",
+    Op.EVENT_DONE: "d {id}\n",
+    Op.STEP: "s {id}\n",
+    Op.SYNCHRONIZE: "y\n",
+    Op.EMPTY_CACHE: "e\n",
+    Op.TRIM: "t {nbytes}\n",
+    Op.PREALLOCATE: "p {nbytes} {stream}\n",
+}
+
 
 def read_text(source: Source) -> Trace:
     """Reads the text form.
@@ -82,24 +96,7 @@ def write_text(trace: Trace) -> Iterator[str]:
     yield f"# memlake trace: {len(trace)} rows, peak live {format_bytes(trace.peak_live)}\n"
     columns = (trace.op.tolist(), trace.id.tolist(), trace.bytes.tolist(), trace.stream.tolist())
     for op, id, nbytes, stream in zip(*columns, strict=True):
-        if op == Op.ALLOCATE:
-            yield f"a {id} {nbytes} {stream}\n"
-        elif op == Op.FREE:
-            yield f"f {id}\n"
-        elif op == Op.FREE_ON:
-            yield f"f {id} {stream}\n"
-        elif op == Op.RECORD_STREAM:
-            yield f"r {id} {stream}\n"
-        elif op == Op.EVENT_DONE:
-            yield f"d {id}\n"
-        elif op == Op.STEP:
-            yield f"s {id}\n"
-        elif op == Op.TRIM:
-            yield f"t {nbytes}\n"
-        elif op == Op.PREALLOCATE:
-            yield f"p {nbytes} {stream}\n"
-        else:
-            yield "y\n" if op == Op.SYNCHRONIZE else "e\n"
+        yield LINES[op].format(id=id, nbytes=nbytes, stream=stream)
 
 
 class _BadLineError(Exception):

@@ -1,20 +1,13 @@
-#include "make_space.hpp"
+#include "policy_options.hpp"
 
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/string.h>
 
 #include "integers.hpp"
-#include "lake/lake_space.hpp"
-#include "policy/direct_policy.hpp"
-#include "policy/torch_policy.hpp"
-#include "space/segment_space.hpp"
-#include "stitch/stitch_space.hpp"
 
 namespace memlake::bindings {
 
 namespace {
-
-using Devices = std::vector<std::shared_ptr<Device>>;
 
 Placement to_placement(const std::string& name) {
   if (name == "fill") return Placement::fill;
@@ -33,25 +26,11 @@ void def_size(nb::class_<Options>& options, const char* name, Bytes Options::* s
 
 }  // namespace
 
-SpaceMaker space_maker(nb::handle options) {
-  if (options.is_none())
-    return [](const Devices& devices, EventSource& events, Bytes limit) -> std::unique_ptr<Space> {
-      return std::make_unique<SegmentSpace>(devices.front(), std::make_unique<DirectPolicy>(), events, limit);
-    };
-  if (nb::isinstance<LakeOptions>(options))
-    return [lake = nb::cast<LakeOptions>(options)](const Devices& devices, EventSource& events,
-                                                   Bytes limit) -> std::unique_ptr<Space> {
-      return std::make_unique<LakeSpace>(devices, lake, events, limit);
-    };
-  if (nb::isinstance<StitchOptions>(options))
-    return [stitch = nb::cast<StitchOptions>(options)](const Devices& devices, EventSource& events,
-                                                       Bytes limit) -> std::unique_ptr<Space> {
-      return std::make_unique<StitchSpace>(devices.front(), stitch, events, limit);
-    };
-  return [torch = nb::cast<TorchOptions>(options)](const Devices& devices, EventSource& events,
-                                                   Bytes limit) -> std::unique_ptr<Space> {
-    return std::make_unique<SegmentSpace>(devices.front(), std::make_unique<TorchPolicy>(torch), events, limit);
-  };
+PolicyOptions to_policy_options(nb::handle options) {
+  if (options.is_none()) return DirectOptions{};
+  if (nb::isinstance<LakeOptions>(options)) return nb::cast<LakeOptions>(options);
+  if (nb::isinstance<StitchOptions>(options)) return nb::cast<StitchOptions>(options);
+  return nb::cast<TorchOptions>(options);
 }
 
 nb::dict counters_dict(const std::vector<Counter>& counters) {
