@@ -7,6 +7,7 @@
 
 #include "bindings.hpp"
 #include "driver/library.hpp"
+#include "driver/stream_order.hpp"
 #include "driver/transfer.hpp"
 #include "integers.hpp"
 #include "vmm/access.hpp"
@@ -74,7 +75,7 @@ void bind_properties(nb::class_<PyDevice>& device) {
           },
           nb::arg("peer"), "Whether it can reach memory of `peer`; False for itself, as in CUDA.")
       .def(
-          "synchronize", [](const PyDevice& self) { without_gil([&] { self->synchronize(); }); },
+          "synchronize", [](const PyDevice& self) { without_gil([&] { StreamOrder::synchronize_device(*self); }); },
           "Waits until all work of the device is complete.");
 }
 

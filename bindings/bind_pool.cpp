@@ -366,7 +366,34 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
             without_gil([&] { self.core->set_limit(most); });
           },
           nb::arg("limit").none())
-      .def("_reset_peaks", [](const PyPool& self) { without_gil([&] { self.core->reset_peaks(); }); });
+      .def("_reset_peaks", [](const PyPool& self) { without_gil([&] { self.core->reset_peaks(); }); })
+      .def("_reset_held_peak", [](const PyPool& self) { without_gil([&] { self.core->reset_held_peak(); }); })
+      .def("_reset_active_peak", [](const PyPool& self) { without_gil([&] { self.core->reset_active_peak(); }); })
+      .def(
+          "_reuse_rules",
+          [](const PyPool& self) -> nb::object {
+            const auto rules = without_gil([&] { return self.core->reuse_rules(); });
+            if (!rules) return nb::none();
+            return nb::make_tuple(rules->follow_event_dependencies, rules->allow_opportunistic,
+                                  rules->allow_internal_dependencies);
+          },
+          nb::sig("def _reuse_rules(self) -> tuple[bool, bool, bool] | None"),
+          "By event, opportunistic, behind an internal wait; None where freed memory never reaches another stream.")
+      .def(
+          "_set_reuse_rules",
+          [](const PyPool& self, bool by_event, bool opportunistic, bool internal) {
+            const ReuseRules rules{by_event, opportunistic, internal};
+            without_gil([&] { self.core->set_reuse_rules(rules); });
+          },
+          nb::arg("by_event"), nb::arg("opportunistic"), nb::arg("internal"))
+      .def(
+          "_set_peers",
+          [](const PyPool& self, const nb::list& peers) {
+            std::vector<std::shared_ptr<Device>> shared;
+            for (nb::handle peer : peers) shared.push_back(nb::cast<PyDevice&>(peer).share());
+            without_gil([&] { self.core->set_peers(shared); });
+          },
+          nb::arg("peers"), nb::sig("def _set_peers(self, peers: list[Device]) -> None"));
 }
 
 void bind_questions(nb::class_<PyPool>& pool) {

@@ -1,6 +1,7 @@
 #include "bindings.hpp"
 #include "driver/event.hpp"
 #include "driver/stream.hpp"
+#include "driver/stream_order.hpp"
 #include "integers.hpp"
 
 namespace memlake::bindings {
@@ -27,7 +28,7 @@ void bind_operations(nb::class_<PyDevice>& device) {
           "stream_synchronize",
           [](const PyDevice& self, const nb::int_& stream) {
             const CUstream handle = to_stream(stream);
-            without_gil([&] { stream_synchronize(*self, handle); });
+            without_gil([&] { StreamOrder::synchronize_stream(*self, handle); });
           },
           nb::arg("stream"), "Waits until all work of the stream is complete.")
       .def(
@@ -35,7 +36,7 @@ void bind_operations(nb::class_<PyDevice>& device) {
           [](const PyDevice& self, const nb::int_& stream, const nb::int_& event) {
             const CUstream handle = to_stream(stream);
             const CUevent awaited = to_event(event, "event");
-            without_gil([&] { stream_wait(*self, handle, awaited); });
+            without_gil([&] { StreamOrder::wait(*self, handle, awaited); });
           },
           nb::arg("stream"), nb::arg("event"), "Later work of the stream waits, on the device, for the event.")
       .def(
@@ -43,7 +44,7 @@ void bind_operations(nb::class_<PyDevice>& device) {
           [](const PyDevice& self, const nb::int_& event, const nb::int_& stream) {
             const CUevent recorded = to_event(event, "event");
             const CUstream handle = to_stream(stream);
-            without_gil([&] { event_record(*self, recorded, handle); });
+            without_gil([&] { StreamOrder::record(*self, recorded, handle); });
           },
           nb::arg("event"), nb::arg("stream"), "The event stands for all work queued on the stream so far.")
       .def(
@@ -57,7 +58,7 @@ void bind_operations(nb::class_<PyDevice>& device) {
           "event_synchronize",
           [](const PyDevice& self, const nb::int_& event) {
             const CUevent handle = to_event(event, "event");
-            without_gil([&] { event_synchronize(*self, handle); });
+            without_gil([&] { StreamOrder::synchronize_event(*self, handle); });
           },
           nb::arg("event"), "Waits until the event's recording is complete.")
       .def(

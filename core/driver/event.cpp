@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "driver/library.hpp"
 #include "driver/result.hpp"
 
 namespace memlake {
@@ -28,6 +29,7 @@ void EventOwner::close() {
 
 void EventOwner::destroy() {
   if (!device_->can_undo()) return;
+  device_->library().order().forget(handle_);
   Driver& driver = device_->driver();
   const CurrentContext current(*device_);
   check(driver, Call::cuEventDestroy, driver.cuEventDestroy(handle_));

@@ -13,6 +13,7 @@
 #include "driver/device.hpp"
 #include "driver/failing_driver.hpp"
 #include "driver/loaded_driver.hpp"
+#include "driver/stream_order.hpp"
 
 namespace memlake {
 
@@ -32,6 +33,8 @@ class Library {
   Driver& driver() noexcept { return counting_; }
   CountingDriver& counting() noexcept { return counting_; }
   FailingDriver& failing() noexcept { return failing_; }
+  /// What the program has said about the order of its streams.
+  StreamOrder& order() noexcept { return order_; }
   const EmulatorControl& emulator() const noexcept { return loaded_.emulator(); }
 
   /// cuInit; required before the devices can be used.
@@ -55,6 +58,7 @@ class Library {
   LoadedDriver loaded_;
   FailingDriver failing_;
   CountingDriver counting_;
+  StreamOrder order_;
   std::atomic<unsigned> initialized_in_{0};  ///< the process generation that initialised it; 0: none
   std::mutex mutex_;
   std::map<int, std::weak_ptr<Device>> devices_;  ///< by ordinal; guarded by mutex_

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "driver/library.hpp"
 #include "driver/result.hpp"
 
 namespace memlake {
@@ -33,6 +34,7 @@ void StreamOwner::close() {
 
 void StreamOwner::destroy() {
   if (!device_->can_undo()) return;
+  device_->library().order().forget({device_->ordinal(), handle_});
   Driver& driver = device_->driver();
   const CurrentContext current(*device_);
   check(driver, Call::cuStreamDestroy, driver.cuStreamDestroy(handle_));

@@ -23,6 +23,7 @@ LakeBlock* LakeSpace::make_block(Range& range, AddressRange covered, BlockState 
   block->state = state;
   block->awaited = 0;
   block->free_since = 0;
+  block->freed_at = 0;
   block->users.clear();
   block->view.reset();
   return block;
@@ -37,6 +38,7 @@ LakeBlock* LakeSpace::cut(LakeBlock* block, Bytes size) {
   Range& range = static_cast<Range&>(*block->memory);
   LakeBlock* high = make_block(range, {block->address + size, block->size - size}, block->state);
   high->free_since = block->free_since;
+  high->freed_at = block->freed_at;
   high->previous = block;
   high->next = block->next;
   if (high->next != nullptr) {
@@ -61,6 +63,7 @@ void LakeSpace::swallow_above(LakeBlock* block) {
   LakeBlock* above = block->above();
   block->size = block->size + above->size;
   block->free_since = std::max(block->free_since, above->free_since);
+  block->freed_at = std::max(block->freed_at, above->freed_at);
   block->next = above->next;
   if (block->next != nullptr) {
     block->next->previous = block;

@@ -125,7 +125,7 @@ void LakeSpace::forget(LakeChunk* chunk) {
 
 void LakeSpace::set_access(AddressRange range) {
   if (range.size.count == 0) return;
-  memlake::set_access(device_->driver(), range, devices_, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  memlake::set_access(device_->driver(), range, accessors(), CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 }
 
 void LakeSpace::settle_in(LakeChunk& chunk, Range& range, Address address, Mapping mapping) {
@@ -174,10 +174,28 @@ void LakeSpace::reap() {
   }
 }
 
+bool LakeSpace::may_have(StreamId stream, const LakeBlock& run) {
+  if (run.stream == stream) return true;
+  if (rules_.follow_event_dependencies && events_.is_behind(stream, run.stream, run.freed_at)) {
+    ++counters_.reused_by_event;
+    return true;
+  }
+  // What the host has seen to be over is over for everybody, whatever the rules are.
+  if (!events_.was_waited_for(run.stream, run.freed_at)) {
+    if (!rules_.allow_opportunistic || !clock_.has_passed(run.stream, run.free_since)) return false;
+    ++counters_.reused_opportunistically;
+  }
+  return true;
+}
+
 void LakeSpace::let_wait(StreamId waiter, const LakeBlock& run) {
-  if (run.stream == waiter || clock_.has_passed(run.stream, run.free_since)) return;
-  clock_.let_wait(waiter, run.stream);
-  ++counters_.stream_waits;
+  if (may_have(waiter, run)) return;
+  if (rules_.allow_internal_dependencies) {
+    clock_.let_wait(waiter, run.stream);
+    ++counters_.stream_waits;
+  } else {
+    clock_.wait(run.stream, run.free_since);
+  }
 }
 
 Block* LakeSpace::grow(Lane& lane, Bytes size) {
@@ -360,6 +378,7 @@ void LakeSpace::end_view(LakeBlock* block) {
     LakeBlock* lent = piece.lent;
     lent->state = BlockState::free;
     lent->free_since = clock_.now(lent->stream);
+    lent->freed_at = events_.now();
     index(merge(lent));
     retired.mappings.push_back(std::move(piece.mapping));
     retired.viewed.push_back(piece.chunk);
@@ -368,6 +387,7 @@ void LakeSpace::end_view(LakeBlock* block) {
     LakeBlock* own = cut(block, view->top - block->address);
     own->state = BlockState::free;
     own->free_since = clock_.now(stream);
+    own->freed_at = events_.now();
     index(merge(own));
   }
   block->state = BlockState::dead;
@@ -380,15 +400,19 @@ void LakeSpace::end_view(LakeBlock* block) {
   reap();
 }
 
-void LakeSpace::trim(Bytes keep) {
+void LakeSpace::release_everything() {
   for (const Retired& retired : retired_) clock_.wait(retired.stream, retired.stamp);
+  for (const Part& part : whole_chunks(nullptr)) clock_.wait(part.run->stream, part.run->free_since);
+  trim({0});
+}
+
+void LakeSpace::trim(Bytes keep) {
   reap();
   std::vector<Part> wholes = whole_chunks(nullptr);
   std::ranges::sort(wholes, std::greater<>{}, [](const Part& part) { return part.chunk->address; });
   for (const Part& part : wholes) {
     if (held_.now <= keep) break;
-    if (part.chunk->size > held_.now - keep) continue;
-    clock_.wait(part.run->stream, part.run->free_since);
+    if (part.chunk->size > held_.now - keep || !clock_.has_passed(part.run->stream, part.run->free_since)) continue;
     vacate(part);
     forget(part.chunk);
   }

@@ -146,6 +146,18 @@ LakeBlock* LakeSpace::find_elsewhere(Bytes size, StreamId stream) const {
   return best;
 }
 
+LakeBlock* LakeSpace::find_reusable(Bytes size, StreamId stream) {
+  if (size <= kLargestSmall)
+    return nullptr;  // their ranges grow by a granule at a time, which costs less than a search
+  std::vector<LakeBlock*> runs;
+  for (std::size_t owner = 0; owner < lanes_.size(); ++owner)
+    if (const Lane* lane = owner == stream ? nullptr : lanes_[owner][0].get())
+      if (LakeBlock* run = best_fit(*lane, size)) runs.push_back(run);
+  std::ranges::sort(runs, {}, &LakeBlock::size);
+  const auto found = std::ranges::find_if(runs, [&](const LakeBlock* run) { return may_have(stream, *run); });
+  return found == runs.end() ? nullptr : *found;
+}
+
 bool LakeSpace::is_loading() const {
   return static_cast<double>(ever_freed_.count) < static_cast<double>(held_.now.count) * kLoading;
 }

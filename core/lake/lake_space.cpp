@@ -22,7 +22,7 @@ enum Rung : int { kGrow, kGather };
 
 LakeSpace::LakeSpace(std::vector<std::shared_ptr<Device>> devices, const LakeOptions& options, EventSource& events,
                      Bytes limit)
-    : Space(devices.front(), total_of(devices), events, limit),
+    : Space(devices, total_of(devices), events, limit),
       devices_(std::move(devices)),
       options_(options),
       clock_(events) {
@@ -63,11 +63,16 @@ Space::Answer LakeSpace::obtain(Attempt& attempt) {
   reap();
   if (attempt.rung == kGrow) {
     attempt.rung = kGather;
+    if (LakeBlock* run = find_reusable(size, stream)) {
+      attempt.block = take_high(run, size);
+      return Answer::served;
+    }
     const bool is_pressed = room() < granule_;
     if (!is_pressed && size <= budget())
       if (try_to(attempt, Step::Kind::map, [&] { return grow(lane, size); })) return Answer::served;
-    attempt.tried.push_back({Step::Kind::wait_on_device, false});
-    return Answer::behind_waits;
+    const bool may_wait_on_device = rules_.allow_internal_dependencies;
+    attempt.tried.push_back({may_wait_on_device ? Step::Kind::wait_on_device : Step::Kind::wait_for_events, false});
+    return may_wait_on_device ? Answer::behind_waits : Answer::after_events;
   }
   Answer answer = gather(attempt, lane);
   if (answer == Answer::no_memory && has_more_than_known()) answer = gather(attempt, lane);
@@ -124,6 +129,7 @@ void LakeSpace::give_back(Block* block) {
   }
   mine->state = BlockState::free;
   mine->free_since = clock_.now(mine->stream);
+  mine->freed_at = events_.now();
   index(merge(mine));
 }
 
@@ -179,6 +185,8 @@ std::vector<Counter> LakeSpace::counters() const {
           {"borrowed_pieces", counters_.borrowed_pieces},
           {"recreated_chunks", counters_.recreated_chunks},
           {"stream_waits", counters_.stream_waits},
+          {"reused_by_event", counters_.reused_by_event},
+          {"reused_opportunistically", counters_.reused_opportunistically},
           {"chunks", chunks_.size()},
           {"reserved_addresses", reserved_addresses().count}};
 }
@@ -200,6 +208,17 @@ void LakeSpace::for_each_piece(const Block& block, const std::function<void(std:
     visit(chunk->device, end - at);
     at = end;
   }
+}
+
+std::optional<std::vector<AddressRange>> LakeSpace::mapped_ranges() const {
+  std::vector<AddressRange> ranges;
+  for (const auto& chunk : chunks_) ranges.push_back(chunk->at());
+  for_each([&](const Block& block) {
+    const auto& mine = static_cast<const LakeBlock&>(block);
+    if (mine.view == nullptr) return;
+    for (const View::Piece& piece : mine.view->pieces) ranges.push_back(piece.mapping.range());
+  });
+  return ranges;
 }
 
 std::uint64_t LakeSpace::generation(const Block& block) const {

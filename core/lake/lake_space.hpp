@@ -25,6 +25,9 @@ struct LakeCounters {
   std::uint64_t borrowed_pieces = 0;
   std::uint64_t recreated_chunks = 0;
   std::uint64_t stream_waits = 0;
+  // Memory of one stream for a request of another, by the rule that allowed it; behind a wait: stream_waits.
+  std::uint64_t reused_by_event = 0;
+  std::uint64_t reused_opportunistically = 0;
 };
 
 class LakeSpace final : public Space {
@@ -41,7 +44,9 @@ class LakeSpace final : public Space {
   [[nodiscard]] bool gives_back_at_once(const Block& block) const override;
   void for_each_owner(const Block& block, const std::function<void(StreamId)>& visit) const override;
   void trim(Bytes keep) override;
-  void release_everything() override { trim({0}); }
+  void release_everything() override;
+  [[nodiscard]] std::optional<ReuseRules> reuse_rules() const override { return rules_; }
+  void set_reuse_rules(const ReuseRules& rules) override { rules_ = rules; }
 
   void for_each(const std::function<void(const Block&)>& visit) const override;
   [[nodiscard]] std::size_t segment_count() const override;
@@ -55,6 +60,9 @@ class LakeSpace final : public Space {
   void for_each_piece(const Block& block, const std::function<void(std::size_t, Bytes)>& visit) const override;
   /// Of all ranges.
   [[nodiscard]] Bytes reserved_addresses() const;
+
+ protected:
+  [[nodiscard]] std::optional<std::vector<AddressRange>> mapped_ranges() const override;
 
  private:
   /// One device and what is made on it.
@@ -108,6 +116,8 @@ class LakeSpace final : public Space {
   [[nodiscard]] static LakeBlock* best_fit(const Lane& lane, Bytes size);
   [[nodiscard]] LakeBlock* find(Bytes size, StreamId stream) const;
   [[nodiscard]] LakeBlock* find_elsewhere(Bytes size, StreamId stream) const;
+  /// A run of another stream that a rule gives to this one without a wait.
+  [[nodiscard]] LakeBlock* find_reusable(Bytes size, StreamId stream);
   [[nodiscard]] Bytes budget() const;
   [[nodiscard]] Bytes room() const;
   [[nodiscard]] Bytes up(Bytes size) const;
@@ -164,12 +174,15 @@ class LakeSpace final : public Space {
   void release_bare_ranges(Lane& lane);
   void end_view(LakeBlock* block);
   void reap();
+  /// Whether a rule gives the free run to the stream without a wait; counts by which.
+  bool may_have(StreamId stream, const LakeBlock& run);
   /// Later work of `waiter` comes behind whatever may still use the free run.
   void let_wait(StreamId waiter, const LakeBlock& run);
 
   std::vector<std::shared_ptr<Device>> devices_;
   std::vector<Home> homes_;
   LakeOptions options_;
+  ReuseRules rules_;
   Bytes granule_;
   StreamClock clock_;
   BlockGroup small_{true};  // only names: free blocks are in the lanes

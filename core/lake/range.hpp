@@ -10,6 +10,7 @@
 
 #include "blocks/block.hpp"
 #include "blocks/free_index.hpp"
+#include "space/event_source.hpp"
 #include "vmm/mapping.hpp"
 
 namespace memlake {
@@ -34,7 +35,8 @@ struct View {
 
 /// A block of a range. Its bytes may be partly another chunk's, shown by a view.
 struct LakeBlock : Block {
-  std::unique_ptr<View> view;  ///< of a live or pending block: the aliased part at its lower end
+  std::unique_ptr<View> view;      ///< of a live or pending block: the aliased part at its lower end
+  EventSource::Tick freed_at = 0;  ///< of a free block: when the last of its bytes was freed
 
   LakeBlock* below() const { return static_cast<LakeBlock*>(previous); }
   LakeBlock* above() const { return static_cast<LakeBlock*>(next); }

@@ -58,4 +58,29 @@ void DriverEvents::wait_for_stream(StreamId stream) {
   stream_synchronize(device, streams_.handle_of(stream));
 }
 
+bool DriverEvents::is_idle(StreamId stream) {
+  // Of a stream that was destroyed nothing can be asked; what it still does, only a wait for the device tells.
+  if (!streams_.is_alive(stream)) {
+    wait_for_stream(stream);
+    return true;
+  }
+  return stream_is_done(*devices_[streams_.device_of(stream)], streams_.handle_of(stream));
+}
+
+std::optional<StreamOrder::Stream> DriverEvents::name_of(StreamId stream) const {
+  if (!streams_.is_alive(stream)) return std::nullopt;
+  return StreamOrder::Stream{devices_[streams_.device_of(stream)]->ordinal(), streams_.handle_of(stream)};
+}
+
+bool DriverEvents::is_behind(StreamId waiter, StreamId stream, Tick tick) const {
+  const auto later = name_of(waiter);
+  const auto earlier = name_of(stream);
+  return later && earlier && order().is_behind(*later, *earlier, tick);
+}
+
+bool DriverEvents::was_waited_for(StreamId stream, Tick tick) const {
+  const auto name = name_of(stream);
+  return name && order().was_waited_for(*name, tick);
+}
+
 }  // namespace memlake

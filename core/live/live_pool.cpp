@@ -230,6 +230,32 @@ void LivePool::reset_peaks() {
   pool_->reset_peaks();
 }
 
+void LivePool::reset_held_peak() {
+  const auto lock = open_lock();
+  pool_->reset_held_peak();
+}
+
+void LivePool::reset_active_peak() {
+  const auto lock = open_lock();
+  pool_->reset_active_peak();
+}
+
+std::optional<ReuseRules> LivePool::reuse_rules() const {
+  const auto lock = open_lock();
+  return pool_->space().reuse_rules();
+}
+
+void LivePool::set_reuse_rules(const ReuseRules& rules) {
+  const auto lock = open_lock();
+  pool_->space().set_reuse_rules(rules);
+}
+
+void LivePool::set_peers(const std::vector<std::shared_ptr<Device>>& peers) {
+  const auto lock = open_lock();
+  for (const auto& peer : peers) peer->context();
+  pool_->space().set_peers(counted(peers, counting_));
+}
+
 bool LivePool::has_risen_to(Bytes mark) {
   if (!can_undo()) return false;
   const std::lock_guard lock(mutex_);

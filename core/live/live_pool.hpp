@@ -113,6 +113,13 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   bool is_open() const;
   void set_limit(Bytes limit);
   void reset_peaks();
+  void reset_held_peak();
+  void reset_active_peak();
+  /// See Space.
+  void set_reuse_rules(const ReuseRules& rules);
+  std::optional<ReuseRules> reuse_rules() const;
+  /// See Space.
+  void set_peers(const std::vector<std::shared_ptr<Device>>& peers);
   LiveStats stats() const;
   std::vector<BlockRecord> snapshot() const;
   std::optional<std::string> find_broken_invariant() const;

@@ -84,6 +84,8 @@ class Policy {
 
   /// Does freed memory stay for the next request?
   [[nodiscard]] virtual bool keeps_freed_memory() const { return true; }
+  /// Whether all its segments are expandable.
+  [[nodiscard]] virtual bool maps_its_memory() const { return false; }
 
   /// Fills `victims` with everything that can be given back to the driver.
   virtual void choose_everything(const BlockMap& blocks, std::vector<Block*>& victims) const = 0;

@@ -20,6 +20,7 @@ class TorchPolicy final : public Policy {
   Step next(Attempt& attempt, const PoolView& view) const override;
   [[nodiscard]] bool splits(const Block& block, Bytes rounded) const override;
   void choose_everything(const BlockMap& blocks, std::vector<Block*>& victims) const override;
+  [[nodiscard]] bool maps_its_memory() const override { return options_.is_expandable; }
 
  private:
   /// The next step to new memory; nothing if the limit forbids it.

@@ -29,6 +29,10 @@ PoolStats Pool::stats() const {
 
 void Pool::reset_peaks() {
   for (Level* level : {&stats_.requested, &stats_.allocated, &stats_.active}) level->peak = level->now;
+  reset_held_peak();
+}
+
+void Pool::reset_held_peak() {
   space_->reset_held_peak();
   stats_.allocated_at_held_peak = stats_.allocated.now;
   held_peak_seen_ = space_->held().now;
@@ -268,8 +272,9 @@ bool Pool::preallocate(Bytes size, StreamId stream) {
 
 void Pool::trim(Bytes keep) {
   if (awaited_count_ > 0) poll_events();
-  note(RowLog::Op::trim, 0, keep, 0);
   space_->trim(keep);
+  // What was kept because work was still running on it is kept in a replay, too.
+  note(RowLog::Op::trim, 0, std::max(keep, space_->held().now), 0);
 }
 
 void Pool::release_cached() {

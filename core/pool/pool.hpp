@@ -55,6 +55,9 @@ class Pool {
   const Space& space() const noexcept { return *space_; }
   [[nodiscard]] PoolStats stats() const;
   void reset_peaks();
+  /// Only that of what is held, and of what is live or pending.
+  void reset_held_peak();
+  void reset_active_peak() { stats_.active.peak = stats_.active.now; }
   /// About the request that was refused last.
   const Failure& failure() const noexcept { return failure_; }
   [[nodiscard]] std::vector<std::pair<StreamId, Bytes>> pending_on() const;

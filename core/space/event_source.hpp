@@ -3,6 +3,7 @@
 // EventSource: how the pool learns that a stream has passed a point. Real CUDA events in a live pool; in a replay the
 // trace says when they are complete.
 
+#include <atomic>
 #include <cstdint>
 
 #include "blocks/block.hpp"
@@ -13,6 +14,8 @@ class EventSource {
  public:
   /// Names one recorded point.
   using Ticket = std::uint64_t;
+  /// When something was freed, by the clock of those who say how streams are ordered.
+  using Tick = std::uint64_t;
 
   EventSource() = default;
   EventSource(const EventSource&) = delete;
@@ -35,6 +38,17 @@ class EventSource {
   [[nodiscard]] virtual std::size_t device_of(StreamId) const { return 0; }
   /// Waits in the host until the stream has done everything.
   virtual void wait_for_stream(StreamId stream) = 0;
+  /// Whether it has. Waits only where the stream was destroyed, so that nothing can be asked.
+  virtual bool is_idle(StreamId stream) = 0;
+
+  [[nodiscard]] Tick now() const { return ticks_ == nullptr ? 0 : ticks_->load(std::memory_order_relaxed); }
+  /// Whether the program ordered later work of `waiter` behind what `stream` had been given at the tick.
+  [[nodiscard]] virtual bool is_behind(StreamId, StreamId, Tick) const { return false; }
+  /// Whether the program waited for what `stream` had been given at the tick.
+  [[nodiscard]] virtual bool was_waited_for(StreamId, Tick) const { return false; }
+
+ protected:
+  const std::atomic<Tick>* ticks_ = nullptr;  ///< null where nobody says anything
 };
 
 }  // namespace memlake

@@ -67,6 +67,7 @@ void SegmentSpace::trim(Bytes keep) {
   policy_->choose_everything(blocks_, victims);
   for (Block* block : victims) {
     if (held_.now <= keep) return;
+    if (!events_.is_idle(block->stream)) continue;
     const Bytes most = held_.now - keep;
     if (block->memory->is_expandable()) {
       unmap(block, most);
@@ -104,6 +105,13 @@ Bytes SegmentSpace::largest_free(StreamId stream) const {
     if (const FreeIndex* index = group->index_of(stream); index != nullptr && !index->is_empty())
       largest = std::max(largest, index->last()->size);
   return largest;
+}
+
+std::optional<std::vector<AddressRange>> SegmentSpace::mapped_ranges() const {
+  if (!policy_->maps_its_memory()) return std::nullopt;
+  std::vector<AddressRange> ranges;
+  for (const auto& segment : segments_) static_cast<const ExpandableSegment&>(*segment).add_mapped(ranges);
+  return ranges;
 }
 
 std::uint64_t SegmentSpace::generation(const Block& block) const {
@@ -165,7 +173,7 @@ Block* SegmentSpace::add_segment(std::unique_ptr<SegmentMemory> memory, const St
 
 Block* SegmentSpace::map(Block* unmapped, Bytes size) {
   auto& segment = static_cast<ExpandableSegment&>(*unmapped->memory);
-  const AddressRange mapped = segment.map(unmapped->address, size);
+  const AddressRange mapped = segment.map(unmapped->address, size, accessors());
   blocks_.unindex(unmapped);
   if (mapped.size < unmapped->size) blocks_.index(blocks_.cut_back(unmapped, mapped.size));
   unmapped->state = BlockState::free;

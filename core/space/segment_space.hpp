@@ -38,6 +38,9 @@ class SegmentSpace final : public Space {
   [[nodiscard]] const BlockMap& blocks() const { return blocks_; }
   [[nodiscard]] const std::vector<std::unique_ptr<SegmentMemory>>& segments() const { return segments_; }
 
+ protected:
+  [[nodiscard]] std::optional<std::vector<AddressRange>> mapped_ranges() const override;
+
  private:
   [[nodiscard]] PoolView view() const;
   BlockGroup& group_for(Bytes rounded) { return policy_->is_small(rounded) ? blocks_.small : blocks_.large; }

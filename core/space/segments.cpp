@@ -14,7 +14,7 @@ ExpandableSegment::ExpandableSegment(std::shared_ptr<Device> device, Bytes size,
   range = reservation_->range();
 }
 
-AddressRange ExpandableSegment::map(Address begin, Bytes size) {
+AddressRange ExpandableSegment::map(Address begin, Bytes size, std::span<const std::shared_ptr<Device>> accessors) {
   const std::size_t first = page_of(begin);
   const std::size_t last = page_from(begin + size);
   // All chunks before the first mapping, as PyTorch does: running out of memory then costs no unmapping.
@@ -27,7 +27,7 @@ AddressRange ExpandableSegment::map(Address begin, Bytes size) {
   for (std::size_t i = first; i < last; ++i)
     mappings.emplace_back(reservation_, page * i, std::move(chunks[i - first]), page);
   const AddressRange mapped = pages_at(first, last);
-  set_access(device_->driver(), mapped, {&device_, 1}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  set_access(device_->driver(), mapped, accessors, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   if (pages_.size() < last) {
     pages_.resize(last);
     mapped_at_.resize(last);
@@ -59,6 +59,11 @@ std::uint64_t ExpandableSegment::generation(AddressRange inside) const {
 
 Bytes ExpandableSegment::mapped() const {
   return page * static_cast<std::uint64_t>(std::ranges::count_if(pages_, [](const auto& p) { return p.has_value(); }));
+}
+
+void ExpandableSegment::add_mapped(std::vector<AddressRange>& ranges) const {
+  for (const auto& mapping : pages_)
+    if (mapping) ranges.push_back(mapping->range());
 }
 
 bool ExpandableSegment::is_consistent(AddressRange inside, bool wants_memory) const {

@@ -31,7 +31,8 @@ class ExpandableSegment : public SegmentMemory {
 
   /// Puts memory behind the pages that [begin, begin + size) touches; `begin` is a page's. Returns what was mapped. All
   /// or nothing: if a page cannot be had, none of this call's is kept and the error passes.
-  AddressRange map(Address begin, Bytes size);
+  /// `accessors`: who may read and write it.
+  AddressRange map(Address begin, Bytes size, std::span<const std::shared_ptr<Device>> accessors);
 
   /// The pages that lie wholly inside a range; of size 0 if there are none.
   AddressRange whole_pages(AddressRange inside) const;
@@ -39,6 +40,8 @@ class ExpandableSegment : public SegmentMemory {
   void unmap(AddressRange pages);
 
   [[nodiscard]] Bytes mapped() const override;
+  /// Adds the pages that have memory.
+  void add_mapped(std::vector<AddressRange>& ranges) const;
   /// What is behind the page that an address lies in. pre: it is mapped.
   [[nodiscard]] const std::shared_ptr<PhysicalChunk>& chunk_at(Address address) const {
     return pages_[page_of(address)]->chunk();

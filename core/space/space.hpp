@@ -3,8 +3,10 @@
 // Space: the memory of one pool under one policy. Finds blocks, makes new ones, takes them back. It owns everything
 // that the driver gave; the pool above it counts, waits for streams, and knows the callers.
 
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "space/broken.hpp"
 #include "space/event_source.hpp"
 #include "space/level.hpp"
+#include "space/reuse_rules.hpp"
 
 namespace memlake {
 
@@ -31,10 +34,15 @@ class Space {
 
   /// `limit`: what may be held; the largest number for no limit.
   Space(std::shared_ptr<Device> device, EventSource& events, Bytes limit)
-      : Space(device, device->total_memory(), events, limit) {}
-  /// `total`: of all devices, `device` being the first.
-  Space(std::shared_ptr<Device> device, Bytes total, EventSource& events, Bytes limit)
-      : device_(std::move(device)), events_(events), device_total_(total), limit_(limit) {}
+      : Space({device}, device->total_memory(), events, limit) {}
+  /// `total`: of all devices.
+  Space(std::vector<std::shared_ptr<Device>> devices, Bytes total, EventSource& events, Bytes limit)
+      : device_(devices.front()),
+        events_(events),
+        device_total_(total),
+        limit_(limit),
+        accessors_(std::move(devices)),
+        own_count_(accessors_.size()) {}
   Space(const Space&) = delete;
   Space& operator=(const Space&) = delete;
   virtual ~Space() = default;
@@ -60,7 +68,8 @@ class Space {
     visit(block.stream);
   }
 
-  /// Gives free memory back to the driver as long as at least `keep` bytes stay held.
+  /// Gives free memory back to the driver as long as at least `keep` bytes stay held. Waits for no stream: memory on
+  /// which work may still be running stays.
   virtual void trim(Bytes keep) = 0;
   /// Gives everything that is free back to the driver.
   virtual void release_everything() = 0;
@@ -75,6 +84,15 @@ class Space {
   [[nodiscard]] virtual Bytes largest_free(StreamId stream) const = 0;
   /// What is free where this request could have taken it.
   [[nodiscard]] virtual Bytes free_for(const Attempt& attempt) const = 0;
+
+  /// Under which rules freed memory reaches other streams; nothing where it never does before a wait.
+  [[nodiscard]] virtual std::optional<ReuseRules> reuse_rules() const { return std::nullopt; }
+  /// pre: reuse_rules() is not empty.
+  virtual void set_reuse_rules(const ReuseRules&) {}
+
+  /// Makes its memory, what there is and what will be, accessible from these devices and from no others but its own.
+  /// Error(config) where access is not a matter of a pool. Devices of the same driver that can reach the memory.
+  virtual void set_peers(std::vector<std::shared_ptr<Device>> peers);
 
   /// What this policy counts beside what every pool does.
   [[nodiscard]] virtual std::vector<Counter> counters() const { return {}; }
@@ -103,11 +121,20 @@ class Space {
   [[nodiscard]] Bytes device_total() const { return device_total_; }
 
  protected:
+  /// Where its chunks are mapped, in whole mappings; nothing if its memory is not mapped by itself.
+  [[nodiscard]] virtual std::optional<std::vector<AddressRange>> mapped_ranges() const { return std::nullopt; }
+  /// The devices that may read and write the memory.
+  [[nodiscard]] const std::vector<std::shared_ptr<Device>>& accessors() const { return accessors_; }
+
   std::shared_ptr<Device> device_;
   EventSource& events_;
   const Bytes device_total_;
   Bytes limit_;
   TidalLevel held_;  ///< physical memory, created and not released
+
+ private:
+  std::vector<std::shared_ptr<Device>> accessors_;  // its own, then its peers
+  std::size_t own_count_;
 };
 
 /// Makes the space of a pool: of one policy with its options, on devices, with a limit.

@@ -21,12 +21,12 @@ Block* PrimitiveBlocks::find_unmapped(StreamId stream, Bytes size) const {
 
 void PrimitiveBlocks::grow(StreamId stream, Bytes size) {
   if (Block* block = find_unmapped(stream, size)) {
-    segment_of(*block).map(block->address, size);
+    segment_of(*block).map(block->address, size, {&device_, 1});
     put_back(cut_out(block, {block->address, size}), BlockState::free);
     return;
   }
   auto segment = std::make_unique<PrimitiveSegment>(device_, size, chunk_);
-  segment->map(segment->range.begin, size);
+  segment->map(segment->range.begin, size, {&device_, 1});
   segment->lone = segment->range.begin;
   segment->place = segments_.size();
   segment->serial = segments_made_++;

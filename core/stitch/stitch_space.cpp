@@ -296,6 +296,7 @@ void StitchSpace::trim(Bytes keep) {
   for (Block* block : free_blocks()) {
     const Bytes most{difference(held_.now, keep).count / blocks_.chunk().count * blocks_.chunk().count};
     if (most.count == 0) break;
+    if (!events_.is_idle(block->stream)) continue;
     release(block, std::min(block->size, most));
   }
   trim_small(keep);

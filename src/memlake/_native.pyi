@@ -575,6 +575,19 @@ class Pool:
 
     def _reset_peaks(self) -> None: ...
 
+    def _reset_held_peak(self) -> None: ...
+
+    def _reset_active_peak(self) -> None: ...
+
+    def _reuse_rules(self) -> tuple[bool, bool, bool] | None:
+        """
+        By event, opportunistic, behind an internal wait; None where freed memory never reaches another stream.
+        """
+
+    def _set_reuse_rules(self, by_event: bool, opportunistic: bool, internal: bool) -> None: ...
+
+    def _set_peers(self, peers: list[Device]) -> None: ...
+
     def _stats(self) -> dict[str, Any]: ...
 
     def _snapshot(self) -> bytes:

@@ -5,6 +5,7 @@
 #include <memory>
 #include <random>
 #include <source_location>
+#include <string>
 #include <vector>
 
 #include "driver/transfer.hpp"
@@ -22,6 +23,14 @@ inline Lease take(LivePool& pool, Bytes size, const StreamName& stream = {}) {
 
 inline void expect_sound(const LivePool& pool, std::source_location where = std::source_location::current()) {
   if (const auto broken = pool.find_broken_invariant()) fail(*broken, where);
+}
+
+/// What only the pool's policy counts.
+inline std::uint64_t counter(const LivePool& pool, const std::string& name) {
+  for (const auto& [known, value] : pool.stats().policy_counters)
+    if (known == name) return std::get<std::uint64_t>(value);
+  fail("no counter " + name, std::source_location::current());
+  return 0;
 }
 
 struct OwnStream {

@@ -13,11 +13,14 @@
 #include "lake/lake_space.hpp"
 #include "live/live_pool.hpp"
 #include "policy/torch_policy.hpp"
+#include "random_program.hpp"
 #include "space/segment_space.hpp"
 #include "test.hpp"
 
 namespace memlake {
 namespace {
+
+using test::counter;
 
 constexpr Bytes kUnlimited = TorchOptions::kUnlimited;
 constexpr Bytes kTotal = MiB * 512;
@@ -52,13 +55,6 @@ Lease take(LivePool& pool, Bytes size, const StreamName& stream = {}) {
   auto lease = ask(pool, size, stream);
   if (!lease) throw std::runtime_error("no memory");
   return *std::move(lease);
-}
-
-std::uint64_t counter(const LivePool& pool, const std::string& name) {
-  for (const auto& [known, value] : pool.stats().policy_counters)
-    if (known == name) return std::get<std::uint64_t>(value);
-  test::fail("no counter " + name, std::source_location::current());
-  return 0;
 }
 
 std::uint64_t calls(const LivePool& pool, const std::string& name = "") {
