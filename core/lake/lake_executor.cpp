@@ -174,23 +174,15 @@ void LakeSpace::reap() {
   }
 }
 
-bool LakeSpace::may_have(StreamId stream, const LakeBlock& run) {
-  if (run.stream == stream) return true;
-  if (rules_.follow_event_dependencies && events_.is_behind(stream, run.stream, run.freed_at)) {
-    ++counters_.reused_by_event;
-    return true;
-  }
-  // What the host has seen to be over is over for everybody, whatever the rules are.
-  if (!events_.was_waited_for(run.stream, run.freed_at)) {
-    if (!rules_.allow_opportunistic || !clock_.has_passed(run.stream, run.free_since)) return false;
-    ++counters_.reused_opportunistically;
-  }
-  return true;
-}
-
 void LakeSpace::let_wait(StreamId waiter, const LakeBlock& run) {
-  if (may_have(waiter, run)) return;
-  if (rules_.allow_internal_dependencies) {
+  if (run.stream == waiter) return;
+  if (is_ordered(waiter, run)) {
+    ++counters_.reused_by_event;
+  } else if (events_.was_waited_for(run.stream, run.freed_at)) {
+    // What the host has seen to be over is over for everybody, whatever the rules are.
+  } else if (rules_.allow_opportunistic && clock_.has_passed(run.stream, run.free_since)) {
+    ++counters_.reused_opportunistically;
+  } else if (rules_.allow_internal_dependencies) {
     clock_.let_wait(waiter, run.stream);
     ++counters_.stream_waits;
   } else {

@@ -146,16 +146,21 @@ LakeBlock* LakeSpace::find_elsewhere(Bytes size, StreamId stream) const {
   return best;
 }
 
-LakeBlock* LakeSpace::find_reusable(Bytes size, StreamId stream) {
+LakeBlock* LakeSpace::find_ordered(Bytes size, StreamId stream) {
   if (size <= kLargestSmall)
     return nullptr;  // their ranges grow by a granule at a time, which costs less than a search
-  std::vector<LakeBlock*> runs;
-  for (std::size_t owner = 0; owner < lanes_.size(); ++owner)
-    if (const Lane* lane = owner == stream ? nullptr : lanes_[owner][0].get())
-      if (LakeBlock* run = best_fit(*lane, size)) runs.push_back(run);
-  std::ranges::sort(runs, {}, &LakeBlock::size);
-  const auto found = std::ranges::find_if(runs, [&](const LakeBlock* run) { return may_have(stream, *run); });
-  return found == runs.end() ? nullptr : *found;
+  LakeBlock* best = nullptr;
+  for (std::size_t owner = 0; owner < lanes_.size(); ++owner) {
+    const Lane* lane = owner == stream ? nullptr : lanes_[owner][0].get();
+    LakeBlock* run = lane == nullptr ? nullptr : best_fit(*lane, size);
+    const bool is_better = run != nullptr && (best == nullptr || run->size < best->size);
+    if (is_better && (is_ordered(stream, *run) || events_.was_waited_for(run->stream, run->freed_at))) best = run;
+  }
+  return best;
+}
+
+bool LakeSpace::is_ordered(StreamId stream, const LakeBlock& run) const {
+  return rules_.follow_event_dependencies && events_.is_behind(stream, run.stream, run.freed_at);
 }
 
 bool LakeSpace::is_loading() const {

@@ -63,7 +63,8 @@ Space::Answer LakeSpace::obtain(Attempt& attempt) {
   reap();
   if (attempt.rung == kGrow) {
     attempt.rung = kGather;
-    if (LakeBlock* run = find_reusable(size, stream)) {
+    if (LakeBlock* run = find_ordered(size, stream)) {
+      let_wait(stream, *run);
       attempt.block = take_high(run, size);
       return Answer::served;
     }

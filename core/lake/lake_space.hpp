@@ -116,8 +116,11 @@ class LakeSpace final : public Space {
   [[nodiscard]] static LakeBlock* best_fit(const Lane& lane, Bytes size);
   [[nodiscard]] LakeBlock* find(Bytes size, StreamId stream) const;
   [[nodiscard]] LakeBlock* find_elsewhere(Bytes size, StreamId stream) const;
-  /// A run of another stream that a rule gives to this one without a wait.
-  [[nodiscard]] LakeBlock* find_reusable(Bytes size, StreamId stream);
+  /// A run of another stream that the program has ordered before later work of this one, or waited for. Memory of a
+  /// stream that only happens to have passed is left to it while there is room: cut into pieces by others, it would
+  /// have to be made anew.
+  [[nodiscard]] LakeBlock* find_ordered(Bytes size, StreamId stream);
+  [[nodiscard]] bool is_ordered(StreamId stream, const LakeBlock& run) const;
   [[nodiscard]] Bytes budget() const;
   [[nodiscard]] Bytes room() const;
   [[nodiscard]] Bytes up(Bytes size) const;
@@ -174,9 +177,7 @@ class LakeSpace final : public Space {
   void release_bare_ranges(Lane& lane);
   void end_view(LakeBlock* block);
   void reap();
-  /// Whether a rule gives the free run to the stream without a wait; counts by which.
-  bool may_have(StreamId stream, const LakeBlock& run);
-  /// Later work of `waiter` comes behind whatever may still use the free run.
+  /// Later work of `waiter` comes behind whatever may still use the free run. Counts by which rule.
   void let_wait(StreamId waiter, const LakeBlock& run);
 
   std::vector<std::shared_ptr<Device>> devices_;

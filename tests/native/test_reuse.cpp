@@ -107,15 +107,21 @@ TEST(an_event_that_is_gone_orders_nothing_by_its_old_handle) {
   EXPECT(!freed.serves_b());
 }
 
-TEST(memory_that_a_stream_has_passed_may_go_elsewhere) {
-  {
-    Freed freed({.follow_event_dependencies = false, .allow_opportunistic = true});
-    EXPECT(!freed.serves_b());
+TEST(memory_that_a_stream_has_passed_goes_elsewhere_when_there_is_no_other) {
+  for (const bool is_allowed : {true, false}) {
+    Freed freed({.follow_event_dependencies = false, .allow_opportunistic = is_allowed});
+    freed.pool->set_limit(MiB * 150);
+    freed.finish_a();
+    EXPECT(freed.serves_b());
+    EXPECT_EQ(counter(*freed.pool, "reused_opportunistically"), is_allowed ? 1u : 0u);
+    EXPECT_EQ(counter(*freed.pool, "stream_waits"), is_allowed ? 0u : 1u);
   }
-  Freed freed({.follow_event_dependencies = false, .allow_opportunistic = true});
+}
+
+TEST(with_room_a_stream_keeps_the_memory_that_it_has_passed) {
+  Freed freed({});
   freed.finish_a();
-  EXPECT(freed.serves_b());
-  EXPECT_EQ(counter(*freed.pool, "reused_opportunistically"), 1u);
+  EXPECT(!freed.serves_b());
 }
 
 TEST(what_the_host_has_waited_for_is_free_for_everybody) {

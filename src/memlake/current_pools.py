@@ -1,0 +1,198 @@
+"""Default and current pools: which pool `memlake.allocate` takes from."""
+
+from __future__ import annotations
+
+import atexit
+import inspect
+import threading
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar, Token
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from memlake import _native
+from memlake.device import Device, devices, devices_of, open_core
+from memlake.errors import ClosedError, ConfigError
+from memlake.libraries import emulator_library
+from memlake.pool import Pool
+from memlake.stream import Stream, StreamLike
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from memlake.buffer import Buffer
+    from memlake.units import Size
+
+__all__ = ["allocate", "current_pool", "default_pool", "set_current_pool", "use_pool"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_lock = threading.Lock()  # guards both; a pool may be made while it is held
+_defaults: dict[Device, Pool] = {}
+_set: dict[Device, Pool] = {}
+
+# What use_pool() says, by device: never changed, always replaced, so that a copy of a context keeps what it saw.
+_used: ContextVar[Mapping[Device, Pool]] = ContextVar("memlake_used_pools")
+_NOTHING: Mapping[Device, Pool] = {}
+
+
+def default_pool(device: Device | None = None) -> Pool:
+    """The pool that a device has from the start: made when it is first asked for, and there as long as the device is.
+
+    It has the default policy and no limit, grows as needed, keeps what is freed, and cannot be closed. Its attributes
+    can be set, for instance ``default_pool(device).release_threshold = 0`` for CUDA's own default.
+
+    Args:
+        device: whose; None: the first device of the driver, or the only emulated one.
+    """
+    target = _device_or_only(device)
+    open_core(target)
+    with _lock:
+        pool = _defaults.get(target)
+        if pool is None or not pool.is_open:
+            _forget_what_is_closed()
+            pool = _defaults[target] = Pool._default_of(target)
+    return pool
+
+
+def current_pool(device: Device | None = None) -> Pool:
+    """The pool that `memlake.allocate` takes from: that of the innermost `use_pool`, else the one of
+    `set_current_pool`, else the device's default pool. A pool that was closed meanwhile is passed over.
+
+    Args:
+        device: whose; None: the first device of the driver, or the only emulated one.
+    """
+    target = _device_or_only(device)
+    open_core(target)
+    for pool in (_used.get(_NOTHING).get(target), _set.get(target)):
+        if pool is not None and pool.is_open:
+            return pool
+    return default_pool(target)
+
+
+def set_current_pool(pool: Pool) -> None:
+    """Makes a pool the current one of its devices, in all threads, until another is set or it is closed.
+
+    ``set_current_pool(default_pool(device))`` goes back. `use_pool` is the same for a part of a program.
+    """
+    _require_open(pool)
+    with _lock:
+        _forget_what_is_closed()
+        for device in pool.devices:
+            _set[device] = pool
+
+
+class use_pool:  # noqa: N801  a function to its users
+    """Makes a pool the current one of its devices for a block, or for the calls of a function.
+
+    ::
+
+        with memlake.use_pool(pool):
+            buffer = memlake.allocate("1GiB")
+
+        @memlake.use_pool(pool)
+        def step(): ...
+
+    It holds in the thread, or the asyncio task, that enters it, and may be nested; the innermost counts. A task or a
+    context that is copied from it inherits it. A decorated coroutine function has it while it runs.
+    """
+
+    __slots__ = ("_entered", "_pool")
+
+    def __init__(self, pool: Pool) -> None:
+        _require_open(pool)
+        self._pool = pool
+        self._entered: list[Token[Mapping[Device, Pool]]] = []
+
+    def __enter__(self) -> Pool:
+        pool = self._pool
+        _require_open(pool)
+        self._entered.append(_used.set({**_used.get(_NOTHING), **dict.fromkeys(pool.devices, pool)}))
+        return pool
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _used.reset(self._entered.pop())
+
+    def __call__(self, function: _Function) -> _Function:
+        """The function, with the pool in use whenever it runs."""
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise ConfigError(
+                f"{function.__qualname__} is a generator: its caller runs between its steps, so write "
+                "`with memlake.use_pool(pool):` around the steps that need it"
+            )
+        pool = self._pool
+        if inspect.iscoroutinefunction(function):
+
+            @wraps(function)
+            async def run_async(*args: Any, **kwargs: Any) -> Any:
+                with use_pool(pool):
+                    return await function(*args, **kwargs)
+
+            return run_async  # type: ignore[return-value]  # the same signature
+
+        @wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with use_pool(pool):
+                return function(*args, **kwargs)
+
+        return run  # type: ignore[return-value]  # the same signature
+
+
+def allocate(nbytes: Size, *, stream: StreamLike = None, device: Device | None = None) -> Buffer:
+    """Gives memory from the current pool of the stream's device; see `Pool.allocate`.
+
+    Args:
+        nbytes: how much; an int, or a string such as ``"10GiB"``.
+        stream: the stream that uses it first; None: the device's default stream.
+        device: whose current pool; None: that of the stream's device, else of the first device of the driver or the
+            only emulated one. A stream of another library does not tell its device.
+
+    Raises:
+        OutOfMemory: if there is no memory; it says why and what to do.
+        ConfigError: if it is not clear which device is meant, or device and stream do not match.
+    """
+    if isinstance(stream, Stream):
+        if device is not None and device != stream.device:
+            raise ConfigError(f"{stream!r} is no stream of {device!r}; leave device out")
+        device = stream.device
+    return current_pool(device).allocate(nbytes, stream=stream)
+
+
+def _require_open(pool: Pool) -> None:
+    if not isinstance(pool, Pool):
+        raise ConfigError(f"expected a memlake Pool, got {type(pool).__name__}")
+    if not pool.is_open:
+        raise ClosedError(f"{pool!r} is closed")
+
+
+def _device_or_only(device: Device | None) -> Device:
+    if device is not None:
+        if not isinstance(device, Device):
+            raise ConfigError(f"expected a memlake Device, got {type(device).__name__}")
+        return device
+    if found := devices():
+        return found[0]
+    driver = _native.Driver.load(emulator_library())
+    emulated = list(devices_of(driver)) if driver.is_initialized else []
+    if len(emulated) == 1:
+        return emulated[0]
+    if emulated:
+        raise ConfigError(f"there are {len(emulated)} emulated devices; say which is meant, with device= or a stream")
+    raise ConfigError("there is no device: no CUDA driver was found, and memlake.emulate() was not called")
+
+
+def _forget_what_is_closed() -> None:
+    for pools in (_defaults, _set):
+        for device in [device for device, pool in pools.items() if not pool.is_open]:
+            del pools[device]
+
+
+def _let_go() -> None:
+    """At the end of the program, while drivers still answer."""
+    _set.clear()
+    _defaults.clear()
+
+
+atexit.register(_let_go)
