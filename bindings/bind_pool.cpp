@@ -370,6 +370,10 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
       .def("_reset_held_peak", [](const PyPool& self) { without_gil([&] { self.core->reset_held_peak(); }); })
       .def("_reset_active_peak", [](const PyPool& self) { without_gil([&] { self.core->reset_active_peak(); }); })
       .def(
+          "_take_recent_peak",
+          [](const PyPool& self) { return without_gil([&] { return self.core->take_recent_peak(); }).count; },
+          "The most that was live or pending since this was last asked.")
+      .def(
           "_reuse_rules",
           [](const PyPool& self) -> nb::object {
             const auto rules = without_gil([&] { return self.core->reuse_rules(); });

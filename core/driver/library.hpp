@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/process.hpp"
 #include "driver/counting_driver.hpp"
 #include "driver/device.hpp"
 #include "driver/failing_driver.hpp"
@@ -39,6 +40,8 @@ class Library {
 
   /// cuInit; required before the devices can be used.
   void initialize();
+  /// In this process.
+  bool is_initialized() const { return initialized_in_.load() == process_generation(); }
   int version();
   int device_count();
 

@@ -46,6 +46,7 @@ Range& LakeSpace::add_range(Lane& lane, Bytes at_least) {
   }
   auto reservation = std::make_shared<Reservation>(device_, std::max(up(at_least), up(usual)), Bytes{0}, Address{0});
   auto range = std::make_unique<Range>(lane, std::move(reservation), granule_);
+  range->serial = ranges_made_++;
   range->lowest = range->highest = make_block(*range, range->range, BlockState::unmapped);
   lane.ranges.push_back(std::move(range));
   return *lane.ranges.back();
@@ -399,12 +400,20 @@ void LakeSpace::release_everything() {
 }
 
 void LakeSpace::trim(Bytes keep) {
+  for (std::size_t stream = 0; stream < lanes_.size(); ++stream)
+    if (lanes_[stream][0] != nullptr || lanes_[stream][1] != nullptr) clock_.look(static_cast<StreamId>(stream));
   reap();
   std::vector<Part> wholes = whole_chunks(nullptr);
-  std::ranges::sort(wholes, std::greater<>{}, [](const Part& part) { return part.chunk->address; });
+  // By range, not by address alone: where the driver put a range must not decide what goes.
+  std::ranges::sort(wholes, [](const Part& a, const Part& b) {
+    const bool is_same = a.chunk->range == b.chunk->range;
+    return is_same ? a.chunk->address > b.chunk->address : a.chunk->range->serial < b.chunk->range->serial;
+  });
   for (const Part& part : wholes) {
     if (held_.now <= keep) break;
-    if (part.chunk->size > held_.now - keep || !clock_.has_passed(part.run->stream, part.run->free_since)) continue;
+    // What a view still shows is not free to go, although the view is over.
+    if (part.chunk->size > held_.now - keep || part.chunk->views > 0) continue;
+    if (!clock_.has_passed(part.run->stream, part.run->free_since)) continue;
     vacate(part);
     forget(part.chunk);
   }

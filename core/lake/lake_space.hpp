@@ -195,6 +195,7 @@ class LakeSpace final : public Space {
   std::vector<LakeBlock*> unused_;
   std::uint64_t operations_ = 0;
   std::uint64_t settlings_ = 0;
+  std::uint64_t ranges_made_ = 0;
   Bytes used_;  // by live and pending blocks
   Bytes ever_freed_;
   Bytes largest_chunk_;  // ever made

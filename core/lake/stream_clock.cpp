@@ -19,6 +19,14 @@ bool StreamClock::has_passed(StreamId stream, Stamp stamp) {
   return stamp <= known.passed;
 }
 
+void StreamClock::look(StreamId stream) {
+  OfStream& known = of(stream);
+  if (!events_.is_idle(stream)) return;
+  for (const auto& [stamp, ticket] : known.ended) events_.drop(ticket);
+  known.ended.clear();
+  known.passed = known.open++;
+}
+
 void StreamClock::wait(StreamId stream, Stamp stamp) {
   OfStream& known = of(stream);
   if (stamp <= known.passed) return;

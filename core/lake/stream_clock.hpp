@@ -23,6 +23,9 @@ class StreamClock {
   [[nodiscard]] Stamp now(StreamId stream) { return of(stream).open; }
   /// Whether the stream has passed it. Asks the driver, and may record an event.
   bool has_passed(StreamId stream, Stamp stamp);
+  /// Finds out whether the stream has done everything, without recording an event: one that is recorded now would
+  /// hardly be complete now.
+  void look(StreamId stream);
   /// Waits in the host until it has.
   void wait(StreamId stream, Stamp stamp);
   /// Lets later work of `waiter` wait on the device for all work that `stream` has been given.

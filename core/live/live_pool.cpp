@@ -240,6 +240,11 @@ void LivePool::reset_active_peak() {
   pool_->reset_active_peak();
 }
 
+Bytes LivePool::take_recent_peak() {
+  const auto lock = open_lock();
+  return pool_->take_recent_peak();
+}
+
 std::optional<ReuseRules> LivePool::reuse_rules() const {
   const auto lock = open_lock();
   return pool_->space().reuse_rules();

@@ -115,6 +115,8 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   void reset_peaks();
   void reset_held_peak();
   void reset_active_peak();
+  /// The most that was live or pending since this was last asked.
+  Bytes take_recent_peak();
   /// See Space.
   void set_reuse_rules(const ReuseRules& rules);
   std::optional<ReuseRules> reuse_rules() const;

@@ -24,12 +24,26 @@ Pool::~Pool() = default;
 PoolStats Pool::stats() const {
   PoolStats stats = stats_;
   stats.held = space_->held();
+  stats.active.peak = std::max(stats.active.peak, active_peak_before_);
   return stats;
 }
 
 void Pool::reset_peaks() {
-  for (Level* level : {&stats_.requested, &stats_.allocated, &stats_.active}) level->peak = level->now;
+  for (Level* level : {&stats_.requested, &stats_.allocated}) level->peak = level->now;
+  reset_active_peak();
   reset_held_peak();
+}
+
+void Pool::reset_active_peak() {
+  stats_.active.peak = stats_.active.now;
+  active_peak_before_ = {0};
+}
+
+Bytes Pool::take_recent_peak() {
+  const Bytes recent = stats_.active.peak;
+  active_peak_before_ = std::max(active_peak_before_, recent);
+  stats_.active.peak = stats_.active.now;
+  return recent;
 }
 
 void Pool::reset_held_peak() {

@@ -57,7 +57,9 @@ class Pool {
   void reset_peaks();
   /// Only that of what is held, and of what is live or pending.
   void reset_held_peak();
-  void reset_active_peak() { stats_.active.peak = stats_.active.now; }
+  void reset_active_peak();
+  /// The most that was live or pending since this was last asked.
+  Bytes take_recent_peak();
   /// About the request that was refused last.
   const Failure& failure() const noexcept { return failure_; }
   [[nodiscard]] std::vector<std::pair<StreamId, Bytes>> pending_on() const;
@@ -103,7 +105,8 @@ class Pool {
   std::uint64_t next_id_ = 0;
   std::uint64_t live_digest_ = 0;  // of the blocks that are live or pending; see pool_check.cpp
   Bytes held_peak_seen_;
-  PoolStats stats_;  // but for what is held, which the space counts
+  Bytes active_peak_before_;  // before the period that take_recent_peak() is about
+  PoolStats stats_;           // but for what is held, which the space counts; the active peak is that of the period
   Failure failure_{};
   RowLog* log_ = nullptr;
 };

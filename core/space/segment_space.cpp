@@ -62,12 +62,12 @@ bool SegmentSpace::serves(const Block& block, Bytes rounded) const {
          !policy_->splits(block, rounded);
 }
 
-void SegmentSpace::trim(Bytes keep) {
+void SegmentSpace::shrink_to(Bytes keep, bool may_wait) {
   std::vector<Block*> victims;
   policy_->choose_everything(blocks_, victims);
   for (Block* block : victims) {
     if (held_.now <= keep) return;
-    if (!events_.is_idle(block->stream)) continue;
+    if (!may_wait && !events_.is_idle(block->stream)) continue;
     const Bytes most = held_.now - keep;
     if (block->memory->is_expandable()) {
       unmap(block, most);

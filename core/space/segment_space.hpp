@@ -23,7 +23,9 @@ class SegmentSpace final : public Space {
   void give_back(Block* block) override;
   [[nodiscard]] bool serves(const Block& block, Bytes rounded) const override;
   [[nodiscard]] bool keeps_freed_memory() const override { return policy_->keeps_freed_memory(); }
-  void trim(Bytes keep) override;
+  void trim(Bytes keep) override { shrink_to(keep, false); }
+  /// The same, and if it may, waits for the streams whose memory goes.
+  void shrink_to(Bytes keep, bool may_wait);
   void release_everything() override;
   void release_bare_addresses() override;
 

@@ -271,7 +271,7 @@ bool StitchSpace::release_of_others(const Attempt& attempt) {
   const Bytes target = difference(held_.now, lacking);
   for (Block* block : victims)
     if (held_.now > target) release(block, std::min(block->size, round_up(held_.now - target, blocks_.chunk())));
-  trim_small(target);
+  shrink_small(target, true);
   return held_.now <= target;
 }
 
@@ -299,13 +299,13 @@ void StitchSpace::trim(Bytes keep) {
     if (!events_.is_idle(block->stream)) continue;
     release(block, std::min(block->size, most));
   }
-  trim_small(keep);
+  shrink_small(keep, false);
 }
 
-void StitchSpace::trim_small(Bytes keep) {
+void StitchSpace::shrink_small(Bytes keep, bool may_wait) {
   if (held_.now <= keep) return;
   const FollowSmall follow(*this);
-  small_.trim(difference(keep, held_.now - small_held_));
+  small_.shrink_to(difference(keep, held_.now - small_held_), may_wait);
 }
 
 void StitchSpace::release_everything() {

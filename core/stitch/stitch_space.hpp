@@ -80,7 +80,7 @@ class StitchSpace final : public Space {
   bool release_for_small(Bytes size);
   /// The last `size` bytes of a free block.
   void release(Block* block, Bytes size);
-  void trim_small(Bytes keep);
+  void shrink_small(Bytes keep, bool may_wait);
   /// The primitive ones, of every stream.
   [[nodiscard]] std::vector<Block*> free_blocks() const;
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from memlake import driver, emulator, errors, policies, vmm
     from memlake._native import __version__
     from memlake.buffer import Buffer
+    from memlake.current_pools import allocate, current_pool, default_pool, set_current_pool, use_pool
     from memlake.device import Device, devices
     from memlake.emulated_device import EmulatedDevice, EmulatedDevices, emulate
     from memlake.errors import (
@@ -57,7 +58,10 @@ __all__ = [
     "Trace",
     "TraceError",
     "__version__",
+    "allocate",
     "compare",
+    "current_pool",
+    "default_pool",
     "devices",
     "driver",
     "emulate",
@@ -69,6 +73,8 @@ __all__ = [
     "policies",
     "policy",
     "replay",
+    "set_current_pool",
+    "use_pool",
     "vmm",
 ]
 
@@ -85,7 +91,10 @@ _HOMES = {
     "Stream": "stream",
     "Trace": "trace",
     "__version__": "_native",
+    "allocate": "current_pools",
     "compare": "replaying",
+    "current_pool": "current_pools",
+    "default_pool": "current_pools",
     "devices": "device",
     "emulate": "emulated_device",
     "emulator_library": "libraries",
@@ -93,6 +102,8 @@ _HOMES = {
     "native_library": "libraries",
     "policy": "policies",
     "replay": "replaying",
+    "set_current_pool": "current_pools",
+    "use_pool": "current_pools",
 }
 
 

@@ -42,6 +42,10 @@ class Driver:
         """The file it was loaded from."""
 
     @property
+    def is_initialized(self) -> bool:
+        """True after initialize(), in this process."""
+
+    @property
     def is_emulated(self) -> bool:
         """True if the library is memlake's emulator."""
 
@@ -578,6 +582,9 @@ class Pool:
     def _reset_held_peak(self) -> None: ...
 
     def _reset_active_peak(self) -> None: ...
+
+    def _take_recent_peak(self) -> int:
+        """The most that was live or pending since this was last asked."""
 
     def _reuse_rules(self) -> tuple[bool, bool, bool] | None:
         """

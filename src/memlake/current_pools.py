@@ -43,9 +43,9 @@ def default_pool(device: Device | None = None) -> Pool:
     can be set, for instance ``default_pool(device).release_threshold = 0`` for CUDA's own default.
 
     Args:
-        device: whose; None: the first device of the driver, or the only emulated one.
+        device: whose; None: the first device, as everywhere in CUDA.
     """
-    target = _device_or_only(device)
+    target = _device_or_first(device)
     open_core(target)
     with _lock:
         pool = _defaults.get(target)
@@ -60,9 +60,9 @@ def current_pool(device: Device | None = None) -> Pool:
     `set_current_pool`, else the device's default pool. A pool that was closed meanwhile is passed over.
 
     Args:
-        device: whose; None: the first device of the driver, or the only emulated one.
+        device: whose; None: the first device, as everywhere in CUDA.
     """
-    target = _device_or_only(device)
+    target = _device_or_first(device)
     open_core(target)
     for pool in (_used.get(_NOTHING).get(target), _set.get(target)):
         if pool is not None and pool.is_open:
@@ -146,12 +146,12 @@ def allocate(nbytes: Size, *, stream: StreamLike = None, device: Device | None =
     Args:
         nbytes: how much; an int, or a string such as ``"10GiB"``.
         stream: the stream that uses it first; None: the device's default stream.
-        device: whose current pool; None: that of the stream's device, else of the first device of the driver or the
-            only emulated one. A stream of another library does not tell its device.
+        device: whose current pool; None: that of the stream's device, else the first device's. A stream of another
+            library does not tell its device.
 
     Raises:
         OutOfMemory: if there is no memory; it says why and what to do.
-        ConfigError: if it is not clear which device is meant, or device and stream do not match.
+        ConfigError: if device and stream do not match, or there is no device.
     """
     if isinstance(stream, Stream):
         if device is not None and device != stream.device:
@@ -167,20 +167,18 @@ def _require_open(pool: Pool) -> None:
         raise ClosedError(f"{pool!r} is closed")
 
 
-def _device_or_only(device: Device | None) -> Device:
+def _device_or_first(device: Device | None) -> Device:
     if device is not None:
         if not isinstance(device, Device):
             raise ConfigError(f"expected a memlake Device, got {type(device).__name__}")
         return device
-    if found := devices():
-        return found[0]
-    driver = _native.Driver.load(emulator_library())
-    emulated = list(devices_of(driver)) if driver.is_initialized else []
-    if len(emulated) == 1:
-        return emulated[0]
-    if emulated:
-        raise ConfigError(f"there are {len(emulated)} emulated devices; say which is meant, with device= or a stream")
-    raise ConfigError("there is no device: no CUDA driver was found, and memlake.emulate() was not called")
+    found = devices()
+    if not found:
+        emulated = _native.Driver.load(emulator_library())
+        found = list(devices_of(emulated)) if emulated.is_initialized else []
+    if not found:
+        raise ConfigError("there is no device: no CUDA driver was found, and memlake.emulate() was not called")
+    return found[0]
 
 
 def _forget_what_is_closed() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, ClassVar
 from uuid import UUID
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 from memlake import _native, undo_failures
 from memlake.errors import ClosedError, ConfigError, DriverError
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from memlake.event import Event
+    from memlake.pool import Pool
     from memlake.stream import Stream
 
 __all__ = ["Device", "devices"]
@@ -67,7 +68,7 @@ class Device:
     Two devices are equal if they have the same ordinal in the same driver library.
     """
 
-    __slots__ = ("__weakref__", "_core", "_default_stream", "_key", "_name", "_views")
+    __slots__ = ("__weakref__", "_core", "_default_stream", "_key", "_name", "_told_of_waits", "_views")
 
     # One object per device, so that what it knows (its live views) is known once.
     _known: ClassVar[WeakValueDictionary[tuple[str, int], Device]] = WeakValueDictionary()
@@ -76,6 +77,7 @@ class Device:
     _key: tuple[str, int]
     _views: LiveViews
     _default_stream: Stream | None
+    _told_of_waits: WeakSet[Pool]
     _name: str | None  # kept, because messages show it and must not cost a driver call each
 
     def __init__(self) -> None:
@@ -92,6 +94,7 @@ class Device:
             device._key = key
             device._views = LiveViews()
             device._default_stream = None
+            device._told_of_waits = WeakSet()
             device._name = None
             # setdefault: another thread may have come first.
             device = Device._known.setdefault(key, device)
@@ -201,6 +204,20 @@ class Device:
     def synchronize(self) -> None:
         """Waits until all work queued on this device is finished."""
         self._open.synchronize()
+        self._was_waited_for()
+
+    def _set_told_of_waits(self, pool: Pool, is_told: bool) -> None:
+        """Whether a pool of this device is told when the program has waited for something on it."""
+        if is_told:
+            self._told_of_waits.add(pool)
+        else:
+            self._told_of_waits.discard(pool)
+
+    def _was_waited_for(self) -> None:
+        """The program has waited for something on this device: pools with a release threshold act now."""
+        if self._told_of_waits:
+            for pool in tuple(self._told_of_waits):
+                pool._release_above_threshold()
 
     def __eq__(self, other: object) -> bool:
         return self._key == other._key if isinstance(other, Device) else NotImplemented

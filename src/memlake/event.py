@@ -67,6 +67,7 @@ class Event:
     def sync(self) -> None:
         """Waits until the work before the recorded point is finished."""
         self._open_device().event_synchronize(self._owner.handle)
+        self._device._was_waited_for()
 
     def close(self) -> None:
         """Destroys the event; waits that are queued for it stay valid.

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from memlake import _native
 from memlake.buffer import Buffer
+from memlake.decay import decay_thread, parse_decay
 from memlake.device import Device, open_core
-from memlake.errors import BrokenInvariant, ConfigError, MemlakeError, OutOfMemory
+from memlake.errors import BrokenInvariant, ClosedError, ConfigError, InvalidFree, MemlakeError, OutOfMemory
+from memlake.peer_devices import PeerDevices
 from memlake.policies import Options, resolve_policy
+from memlake.pool_arguments import device_list, high_mark, native_options, refuse_what_is_not_there_yet, require_pinned
+from memlake.pool_attributes import NEVER_RELEASE, PoolAttributes, parse_threshold
 from memlake.pool_stats import PoolStats
 from memlake.shortage import Shortage
 from memlake.stream import StreamLike, stream_arguments
@@ -36,7 +40,7 @@ _MOST_IN_VAIN = 2
 _MOST_TRIES = 100
 
 
-class Pool(_native.Pool):
+class Pool(_native.Pool, PoolAttributes):
     """Memory of a device, handed out in buffers under a policy. Any thread may use it.
 
     ::
@@ -55,13 +59,19 @@ class Pool(_native.Pool):
         limit: what the pool may hold, in bytes or as a share of the device such as ``"90%"``; None: no limit. It may
             be changed later.
         max_size: the same, fixed for the life of the pool.
-        release_threshold: ``"max"``: freed memory stays in the pool until `trim`. Nothing else is offered yet.
+        release_threshold: how many bytes stay held when the program waits for a stream, an event or a device; what is
+            free above that goes back to the driver then. ``"max"``: freed memory stays until `trim`. CUDA's default
+            is 0.
         initial_size: memory that is taken from the driver at once, for the default stream.
         location: ``"device"``. Nothing else is offered yet.
         handle_type: None. Sharing between processes is not offered yet.
         placement: on which of several devices new memory is made: ``"fill"`` the first that has room, ``"balance"``
             them, or ``"near"``: the device of the request's stream first.
         spill: None. Spilling to the host is not offered yet.
+        allocation_type: ``"pinned"``, CUDA's word for memory that stays where it is. ``"managed"`` is refused: memory
+            that the driver migrates cannot be mapped by a pool.
+        decay: give back what was not needed for so many seconds; None: never. A thread looks after it, so it also
+            happens while the program does something else.
         on_failure: one or more functions that are asked, in order, before a request is refused. Each is called with the
             size of the request and without any lock; if one returns something true (because it freed memory), the
             request is tried again. It is refused all the same when twice in a row nothing has changed, or after
@@ -77,14 +87,18 @@ class Pool(_native.Pool):
     __slots__ = (
         "__weakref__",
         "_all",
+        "_decay",
         "_high_callback",
         "_high_mark",
+        "_is_default",
         "_is_made",
         "_limit",
         "_max_size",
         "_on",
+        "_peers",
         "_policy",
         "_recording",
+        "_release_threshold",
         "_total",
         "on_failure",
     )
@@ -106,33 +120,50 @@ class Pool(_native.Pool):
         handle_type: str | None = None,
         placement: str = "fill",
         spill: str | None = None,
+        allocation_type: str = "pinned",
+        decay: float | None = None,
         on_failure: FailureCallback | Iterable[FailureCallback] = (),
         on_high: tuple[Size, Callable[[Pool], object]] | None = None,
     ) -> None:
-        self._all = _device_list(devices)
+        self._all = device_list(devices)
         self._on = self._all[0]
         cores = [open_core(device) for device in self._all]
         self._total = total = sum(device.total_memory for device in self._all)
-        _refuse_what_is_not_there_yet(release_threshold, location, handle_type, spill)
+        refuse_what_is_not_there_yet(location, handle_type, spill)
+        require_pinned(allocation_type)
+        threshold = parse_threshold(release_threshold, total)
+        self._decay = parse_decay(decay)
         self._policy = resolve_policy(policy)
-        native = _native_options(self._policy, self._all, placement)
+        native = native_options(self._policy, self._all, placement)
         self._limit = None if limit is None else parse_bytes(limit, of=total, what="limit")
         self._max_size = None if max_size is None else parse_bytes(max_size, of=total, what="max_size")
         functions = on_failure if isinstance(on_failure, Iterable) else (on_failure,)
         self.on_failure = tuple(functions)
         if not all(callable(function) for function in self.on_failure):
             raise ConfigError("on_failure must be a function or several: f(nbytes) -> whether to try again")
-        self._high_mark, self._high_callback = _high(on_high, total)
+        self._high_mark, self._high_callback = high_mark(on_high, total)
         self._recording = None
+        self._is_default = False
+        self._peers: frozenset[Device] = frozenset()
+        self._release_threshold = NEVER_RELEASE
         first = parse_bytes(initial_size, of=total, what="initial_size")
         super().__init__(cores, native, self._effective_limit(), Buffer)
         self._is_made = True
+        self._set_release_threshold(threshold)
         if first:
             try:
                 self.reserve(first)
             except BaseException:
                 self.close()
                 raise
+        decay_thread.look_after(self)
+
+    @classmethod
+    def _default_of(cls, device: Device) -> Self:
+        """The pool that a device has from the start; see `memlake.default_pool`."""
+        pool = cls(device)
+        pool._is_default = True
+        return pool
 
     @property
     def device(self) -> Device:
@@ -177,6 +208,25 @@ class Pool(_native.Pool):
         """What it may hold, fixed when it was made; None: no such cap."""
         return self._max_size
 
+    @property
+    def decay(self) -> float | None:
+        """After how many seconds memory that was not needed is given back; None: never. Fixed when it was made."""
+        return self._decay
+
+    @property
+    def is_default(self) -> bool:
+        """True for the pool that its device has from the start (`memlake.default_pool`). It cannot be closed."""
+        return self._is_default
+
+    @property
+    def peer_accessible_by(self) -> PeerDevices:
+        """The devices beside its own that reach its memory: a live set, to be changed or replaced."""
+        return PeerDevices(self)
+
+    @peer_accessible_by.setter
+    def peer_accessible_by(self, devices: Iterable[Device]) -> None:
+        PeerDevices(self).replace(devices)
+
     def reserve(self, nbytes: Size, *, stream: StreamLike = None) -> None:
         """Takes memory from the driver now, so that later requests need not.
 
@@ -195,13 +245,14 @@ class Pool(_native.Pool):
             raise ConfigError('the policy "direct" keeps no memory, so nothing can be taken in advance')
         arguments = stream_arguments(stream, self._all)
         self._until_there_is_memory(size, lambda: self._preallocate(size, *arguments))
-        self._tell_if_high()
+        self._tell_ifhigh_mark()
 
     def trim(self, keep: Size = 0) -> int:
-        """Gives cached memory back to the driver. What is live or pending stays.
+        """Gives cached memory back to the driver. Waits for no stream: what is live or pending stays, and so does freed
+        memory on which its stream may still work. So wait first (`Stream.sync`), then trim.
 
         Args:
-            keep: bytes that stay held, if so many are.
+            keep: bytes that stay held, if so many are: what to keep, not what to give back.
 
         Returns:
             How many bytes were given back.
@@ -259,9 +310,12 @@ class Pool(_native.Pool):
         """Gives all its memory back, then stops its recording.
 
         Raises:
-            InvalidFree: while buffers are live (nothing was changed), or if it was closed before.
+            InvalidFree: while buffers are live (nothing was changed), if it was closed before, or if it is the default
+                pool of its device.
             OSError: if the recording cannot be written; the pool is closed then.
         """
+        if self._is_default and self.is_open:
+            raise InvalidFree(f"{self!r} is the default pool of its device and lives as long; trim() empties it")
         self._close()
         if self._recording is not None:
             self._recording.stop()
@@ -271,7 +325,7 @@ class Pool(_native.Pool):
         size = parse_bytes(nbytes, of=self._total, what="nbytes")
         arguments = stream_arguments(stream, self._all)
         buffer = self._until_there_is_memory(size, lambda: self._allocate(size, *arguments))
-        self._tell_if_high()
+        self._tell_ifhigh_mark()
         return buffer  # type: ignore[no-any-return]
 
     def _until_there_is_memory(self, size: int, attempt: Callable[[], Any]) -> Any:
@@ -293,7 +347,25 @@ class Pool(_native.Pool):
             in_vain = 0 if has_helped else in_vain + 1
         return answer
 
-    def _tell_if_high(self) -> None:
+    def _set_release_threshold(self, threshold: int) -> None:
+        for device in self._all:
+            device._set_told_of_waits(self, threshold != NEVER_RELEASE)
+        self._release_threshold = threshold
+
+    def _release_above_threshold(self) -> None:
+        """The program has waited for something on a device of this pool."""
+        try:
+            if self._held > self._release_threshold:
+                self._trim(self._release_threshold)
+        except ClosedError:
+            pass  # meanwhile
+
+    def _release_unused(self) -> None:
+        """A period of `decay` is over: what was not needed in it goes, but for what the threshold keeps."""
+        kept = 0 if self._release_threshold == NEVER_RELEASE else self._release_threshold
+        self._trim(max(self._take_recent_peak(), kept))
+
+    def _tell_ifhigh_mark(self) -> None:
         if self._high_mark is not None and self._has_risen_to(self._high_mark):
             self._high_callback(self)
 
@@ -307,7 +379,7 @@ class Pool(_native.Pool):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if not self.is_open:
+        if not self.is_open or self._is_default:
             return
         try:
             self.close()
@@ -325,69 +397,3 @@ class Pool(_native.Pool):
         if not self.is_open:
             return f"Pool({self._on!r}, closed)"
         return f"Pool({self._on!r}, policy={self._policy.label!r}, held={format_bytes(self._held)})"
-
-
-def _device_list(devices: Device | Sequence[Device]) -> tuple[Device, ...]:
-    if isinstance(devices, Device):
-        return (devices,)
-    if not isinstance(devices, Sequence) or isinstance(devices, str | bytes):
-        raise ConfigError(f"a pool needs a memlake Device, got {type(devices).__name__}; see memlake.devices()")
-    if not devices:
-        raise ConfigError("a pool needs a device; the list is empty")
-    for device in devices:
-        if not isinstance(device, Device):
-            raise ConfigError(f"a pool needs memlake Devices, got a list with {type(device).__name__}")
-    if len(set(devices)) < len(devices):
-        raise ConfigError("a pool needs different devices; one is there twice")
-    for device in devices:
-        for other in devices:
-            if not device.can_access(other):
-                raise ConfigError(
-                    f"{device!r} cannot reach the memory of {other!r}, so they cannot share a pool; make one pool each"
-                )
-    return tuple(devices)
-
-
-def _native_options(
-    policy: Options, devices: tuple[Device, ...], placement: str
-) -> _native.TorchOptions | _native.LakeOptions | _native.StitchOptions | None:
-    if placement not in ("fill", "balance", "near"):
-        raise ConfigError(f"placement must be 'fill', 'balance' or 'near', got {placement!r}")
-    native = policy.to_native()
-    if isinstance(native, _native.LakeOptions):
-        native.placement = placement
-    elif len(devices) > 1:
-        raise ConfigError(
-            f'a pool over {len(devices)} devices needs the policy "lake"; {policy.name!r} knows one device'
-        )
-    elif placement != "fill":
-        raise ConfigError('placement is about several devices, which need the policy "lake"')
-    return native
-
-
-def _refuse_what_is_not_there_yet(
-    release_threshold: Size, location: str, handle_type: str | None, spill: str | None
-) -> None:
-    offered = {
-        "release_threshold": (release_threshold, "max", "pools keep freed memory until trim()"),
-        "location": (location, "device", "pools of host memory do not exist yet"),
-        "handle_type": (handle_type, None, "sharing between processes does not exist yet"),
-        "spill": (spill, None, "spilling to the host does not exist yet"),
-    }
-    for name, (given, only, reason) in offered.items():
-        if given != only:
-            raise ConfigError(f"{name} can only be {only!r} for now, got {given!r}: {reason}")
-
-
-def _high(
-    on_high: tuple[Size, Callable[[Pool], object]] | None, total: int
-) -> tuple[int | None, Callable[[Pool], object]]:
-    if on_high is None:
-        return None, lambda pool: None
-    try:
-        mark, function = on_high
-    except (TypeError, ValueError):
-        raise ConfigError(f"on_high must be (bytes, function), got {on_high!r}") from None
-    if not callable(function):
-        raise ConfigError(f"on_high must be (bytes, function); {function!r} cannot be called")
-    return parse_bytes(mark, of=total, what="the mark of on_high"), function

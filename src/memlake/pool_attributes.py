@@ -154,8 +154,8 @@ class PoolAttributes:
             if not value:
                 return
             raise ConfigError(
-                f"{name} cannot be switched on: the policy {self._policy.name!r} keeps freed memory for the stream that "
-                'freed it, as the allocator that it re-creates does; use the policy "lake" or "driver"'
+                f"{name} cannot be switched on: the policy {self._policy.name!r} keeps freed memory for the stream "
+                'that freed it, as the allocator that it re-creates does; use the policy "lake" or "driver"'
             )
         changed = [*rules]
         changed[number] = bool(value)

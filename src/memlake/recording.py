@@ -38,6 +38,7 @@ class Recording:
         memlake.compare(memlake.Trace.load("step.npz"), capacity="80GiB")
 
     Buffers that are live when it starts come first in the trace. It grows by about 30 bytes of memory per operation.
+    What `Pool.trim` spared because a stream still worked on it is not in the trace; only how much was kept.
     One that is still open when the process ends is written then; one that is dropped, too, with a ResourceWarning.
     """
 

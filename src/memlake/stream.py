@@ -95,6 +95,7 @@ class Stream:
     def sync(self) -> None:
         """Waits until all work queued so far is finished."""
         self._open_device().stream_synchronize(self._handle)
+        self._device._was_waited_for()
 
     def record(self, event: Event | None = None) -> Event:
         """Marks this point of the stream: the event is done when everything queued so far is.

@@ -23,7 +23,10 @@ NAMES = [
     "Trace",
     "TraceError",
     "__version__",
+    "allocate",
     "compare",
+    "current_pool",
+    "default_pool",
     "devices",
     "driver",
     "emulate",
@@ -35,6 +38,8 @@ NAMES = [
     "policies",
     "policy",
     "replay",
+    "set_current_pool",
+    "use_pool",
     "vmm",
 ]
 

@@ -34,6 +34,9 @@ def run_at_random(pool, gpu, seed):
         elif deed < 0.92 and live:
             live.pop(rng.randrange(len(live))).close(stream=stream)
         elif deed < 0.94:
+            # Trimming spares memory in use, and a trace does not tell which that was. They may wait for each other.
+            for busy in streams * len(streams):
+                emulator.step(busy, 10_000)
             pool.trim(keep=rng.randrange(100) * MIB)
         elif deed < 0.96 and pool.policy.name != "direct":
             with contextlib.suppress(memlake.OutOfMemory):

@@ -1,0 +1,90 @@
+"""What `memlake.Pool` is made with: arguments checked, each error saying what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from memlake import _native
+from memlake.device import Device
+from memlake.errors import ConfigError
+from memlake.units import Size, parse_bytes
+
+if TYPE_CHECKING:
+    from memlake.policies import Options
+    from memlake.pool import Pool
+
+__all__ = ["device_list", "high_mark", "native_options", "refuse_what_is_not_there_yet", "require_pinned"]
+
+
+def device_list(devices: Device | Sequence[Device]) -> tuple[Device, ...]:
+    if isinstance(devices, Device):
+        return (devices,)
+    if not isinstance(devices, Sequence) or isinstance(devices, str | bytes):
+        raise ConfigError(f"a pool needs a memlake Device, got {type(devices).__name__}; see memlake.devices()")
+    if not devices:
+        raise ConfigError("a pool needs a device; the list is empty")
+    for device in devices:
+        if not isinstance(device, Device):
+            raise ConfigError(f"a pool needs memlake Devices, got a list with {type(device).__name__}")
+    if len(set(devices)) < len(devices):
+        raise ConfigError("a pool needs different devices; one is there twice")
+    for device in devices:
+        for other in devices:
+            if not device.can_access(other):
+                raise ConfigError(
+                    f"{device!r} cannot reach the memory of {other!r}, so they cannot share a pool; make one pool each"
+                )
+    return tuple(devices)
+
+
+def native_options(
+    policy: Options, devices: tuple[Device, ...], placement: str
+) -> _native.TorchOptions | _native.LakeOptions | _native.StitchOptions | None:
+    if placement not in ("fill", "balance", "near"):
+        raise ConfigError(f"placement must be 'fill', 'balance' or 'near', got {placement!r}")
+    native = policy.to_native()
+    if isinstance(native, _native.LakeOptions):
+        native.placement = placement
+    elif len(devices) > 1:
+        raise ConfigError(
+            f'a pool over {len(devices)} devices needs the policy "lake"; {policy.name!r} knows one device'
+        )
+    elif placement != "fill":
+        raise ConfigError('placement is about several devices, which need the policy "lake"')
+    return native
+
+
+def require_pinned(allocation_type: str) -> None:
+    if allocation_type == "managed":
+        raise ConfigError(
+            'allocation_type "managed" is not offered: memory that the driver migrates cannot be mapped by a pool, and '
+            "the drivers' own managed pools need CUDA 13 and a device with concurrent managed access"
+        )
+    if allocation_type != "pinned":
+        raise ConfigError(f"allocation_type must be 'pinned', got {allocation_type!r}")
+
+
+def refuse_what_is_not_there_yet(location: str, handle_type: str | None, spill: str | None) -> None:
+    offered = {
+        "location": (location, "device", "pools of host memory do not exist yet"),
+        "handle_type": (handle_type, None, "sharing between processes does not exist yet"),
+        "spill": (spill, None, "spilling to the host does not exist yet"),
+    }
+    for name, (given, only, reason) in offered.items():
+        if given != only:
+            raise ConfigError(f"{name} can only be {only!r} for now, got {given!r}: {reason}")
+
+
+def high_mark(
+    on_high: tuple[Size, Callable[[Pool], object]] | None, total: int
+) -> tuple[int | None, Callable[[Pool], object]]:
+    if on_high is None:
+        return None, lambda pool: None
+    try:
+        mark, function = on_high
+    except (TypeError, ValueError):
+        raise ConfigError(f"on_high must be (bytes, function), got {on_high!r}") from None
+    if not callable(function):
+        raise ConfigError(f"on_high must be (bytes, function); {function!r} cannot be called")
+    return parse_bytes(mark, of=total, what="the mark of on_high"), function

@@ -1,0 +1,77 @@
+import pytest
+
+import memlake
+from memlake import ConfigError
+
+
+@pytest.fixture(params=["lake", "expandable"])
+def reachable(request, gpus):
+    """A pool on the first of two devices that reach each other, and the second."""
+    pool = memlake.Pool(gpus[0], request.param)
+    yield pool, gpus[1]
+    pool.check()
+
+
+def test_the_set_is_live(reachable):
+    pool, peer = reachable
+    peers = pool.peer_accessible_by
+    assert len(peers) == 0
+    peers.add(peer)
+    assert peer in pool.peer_accessible_by
+    assert list(peers) == [peer]
+    assert peers == {peer}
+    assert repr(peers) == f"PeerDevices([{peer!r}])"
+    assert type(peers | set()) is set
+    peers.remove(peer)
+    assert peers == set()
+    pool.peer_accessible_by = [peer, pool.device]
+    assert peers == {peer}
+    peers.clear()
+    assert peers == set()
+
+
+def test_a_peer_reaches_what_is_there_and_what_comes(reachable):
+    pool, peer = reachable
+    before = pool.allocate("10MiB")
+    pool.peer_accessible_by = {peer}
+    after = pool.allocate("30MiB")
+    stream = peer.create_stream()
+    for buffer in (before, after):
+        buffer.fill(1, stream=stream)
+    stream.sync()
+
+
+def test_who_is_not_in_the_set_does_not_reach_it(reachable):
+    pool, peer = reachable
+    buffer = pool.allocate("10MiB")
+    pool.peer_accessible_by.add(peer)
+    pool.peer_accessible_by.discard(peer)
+    stream = peer.create_stream()
+    with pytest.raises(memlake.DriverError, match="access"):
+        buffer.fill(1, stream=stream)
+
+
+def test_own_devices_are_not_in_the_set_and_cannot_be_taken_away(gpus):
+    pool = memlake.Pool(gpus)
+    pool.peer_accessible_by = gpus
+    assert pool.peer_accessible_by == set()
+    with pytest.raises(ConfigError, match="cannot be taken away"):
+        pool.peer_accessible_by.discard(gpus[1])
+
+
+def test_a_device_that_cannot_reach_the_memory_is_refused(memlake_emulator):
+    one, two = memlake_emulator.emulate(devices=2, memory="64MiB", peers="none")
+    pool = memlake.Pool(one)
+    with pytest.raises(ConfigError, match="cannot reach the memory of"):
+        pool.peer_accessible_by.add(two)
+    with pytest.raises(ConfigError, match="expected a memlake Device, got int"):
+        pool.peer_accessible_by.add(1)
+    assert pool.peer_accessible_by == set()
+
+
+@pytest.mark.parametrize("policy", ["caching", "stitch", "direct"])
+def test_memory_of_cu_mem_alloc_has_no_access_of_its_own(gpus, policy):
+    pool = memlake.Pool(gpus[0], policy)
+    with pytest.raises(ConfigError, match="takes memory with cuMemAlloc"):
+        pool.peer_accessible_by.add(gpus[1])
+    assert pool.peer_accessible_by == set()

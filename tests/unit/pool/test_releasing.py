@@ -1,0 +1,141 @@
+import gc
+import threading
+
+import pytest
+
+import memlake
+from helpers.processes import assert_ends_well
+from memlake import ConfigError, emulator
+
+MIB = 2**20
+KEEPING = ["lake", "expandable", "caching", "stitch"]
+
+
+@pytest.fixture(params=KEEPING)
+def strict(request, gpu):
+    """A pool that keeps nothing, as CUDA's do."""
+    pool = memlake.Pool(gpu, request.param, release_threshold=0)
+    yield pool
+    pool.check()
+
+
+@pytest.mark.parametrize("wait", ["stream", "event", "device"])
+def test_free_memory_goes_back_when_the_program_waits(strict, gpu, wait):
+    stream = gpu.create_stream()
+    strict.allocate("20MiB", stream=stream).close()
+    event = stream.record()
+    assert strict.reserved_mem_current >= 20 * MIB
+    while not stream.is_done:  # asking is not waiting
+        pass
+    assert event.is_done
+    assert strict.reserved_mem_current >= 20 * MIB
+    {"stream": stream, "event": event, "device": gpu}[wait].sync() if wait != "device" else gpu.synchronize()
+    assert strict.reserved_mem_current == 0
+
+
+def test_what_is_live_or_still_in_use_stays(memlake_emulator):
+    (gpu,) = memlake_emulator.emulate(memory="128MiB", streams="manual")
+    pool = memlake.Pool(gpu, release_threshold=0)
+    slow, other = gpu.create_stream(), gpu.create_stream()
+    with pool.allocate("20MiB", stream=slow) as buffer:
+        buffer.fill(1, stream=slow)
+    live = pool.allocate("20MiB", stream=other)
+    other.sync()
+    assert pool.reserved_mem_current == 40 * MIB  # the slow stream still writes
+    assert pool.trim() == 0
+    emulator.step(slow, 10)
+    slow.sync()
+    assert pool.reserved_mem_current == 20 * MIB
+    live.close()
+
+
+def test_a_threshold_keeps_so_much(gpu):
+    pool = memlake.Pool(gpu, "expandable", release_threshold="20MiB")
+    pool.allocate("40MiB").close()
+    gpu.default_stream.sync()
+    assert pool.reserved_mem_current == 20 * MIB
+    pool.release_threshold = "max"
+    pool.allocate("40MiB").close()
+    gpu.synchronize()
+    assert pool.reserved_mem_current == 40 * MIB
+    assert pool.trim() == 40 * MIB
+
+
+def test_only_pools_of_the_device_that_was_waited_for_act(gpus):
+    one, two = (memlake.Pool(gpu, release_threshold=0) for gpu in gpus)
+    for pool in (one, two):
+        pool.allocate("20MiB").close()
+    gpus[1].synchronize()
+    assert one.reserved_mem_current > 0
+    assert two.reserved_mem_current == 0
+
+
+def test_a_pool_over_two_devices_is_told_of_both(gpus):
+    pool = memlake.Pool(gpus, release_threshold=0)
+    pool.allocate("100MiB").close()
+    gpus[1].synchronize()
+    gpus[0].synchronize()
+    assert pool.reserved_mem_current == 0
+
+
+def test_a_device_does_not_keep_its_pools(gpu):
+    pool = memlake.Pool(gpu, release_threshold=0)
+    pool.allocate("20MiB").close()
+    del pool
+    gc.collect()
+    assert gpu.ledger().chunks == ()
+    gpu.synchronize()
+
+
+def test_a_closed_pool_is_not_told(gpu):
+    pool = memlake.Pool(gpu, release_threshold=0)
+    pool.close()
+    gpu.synchronize()
+
+
+def test_memory_that_was_not_needed_for_a_while_goes_by_itself(gpu):
+    pool = memlake.Pool(gpu, "expandable", decay=0.01)
+    assert pool.decay == 0.01
+    kept = pool.allocate("20MiB")
+    pool.allocate("40MiB").close()
+    looked = threading.Event()
+    while pool.reserved_mem_current > 20 * MIB:
+        looked.wait(0.01)
+    assert pool.reserved_mem_current == 20 * MIB
+    assert pool.used_mem_high >= 60 * MIB  # looking after it does not change what is counted
+    kept.close()
+
+
+def test_what_is_used_in_every_period_stays(gpu):
+    pool = memlake.Pool(gpu, "expandable", decay=3600)
+    pool.allocate("40MiB").close()
+    pool._release_unused()
+    assert pool.reserved_mem_current == 40 * MIB  # it was used in the period that is over
+    pool.allocate("20MiB").close()
+    pool._release_unused()
+    assert pool.reserved_mem_current == 20 * MIB
+    pool._release_unused()
+    assert pool.reserved_mem_current == 0
+    pool.release_threshold = "20MiB"
+    pool.allocate("40MiB").close()
+    pool._release_unused()
+    pool._release_unused()
+    assert pool.reserved_mem_current == 20 * MIB
+
+
+@pytest.mark.parametrize("wrong", [0, -1, "soon", float("nan"), float("inf"), True])
+def test_a_decay_is_a_time(gpu, wrong):
+    with pytest.raises(ConfigError, match="decay is a time in seconds"):
+        memlake.Pool(gpu, decay=wrong)
+
+
+def test_a_program_may_end_while_pools_decay():
+    assert_ends_well(
+        """
+        import memlake
+        (gpu,) = memlake.emulate(memory="64MiB")
+        pools = [memlake.Pool(gpu, decay=0.0001) for _ in range(3)]
+        buffers = [pool.allocate("1MiB") for pool in pools]
+        memlake.default_pool(gpu).allocate("1MiB").close()
+        """
+    )
