@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/host_memory.hpp"
 #include "bindings.hpp"
 #include "driver/library.hpp"
 #include "driver/stream_order.hpp"
@@ -157,6 +158,7 @@ void bind_access(nb::class_<PyDevice>& device) {
 }  // namespace
 
 void bind_device(nb::module_& m) {
+  m.def("host_memory", [] { return host_memory().count; }, "All memory of this machine, in bytes.");
   nb::class_<PyDevice> device(
       m, "Device", "One device; retains its primary context on first need and makes it current around calls.");
   bind_identity(device);

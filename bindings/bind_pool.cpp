@@ -90,6 +90,8 @@ const char* word_for(Step::Kind kind) {
       return "wait_on_device";
     case Step::Kind::gather:
       return "gather";
+    case Step::Kind::spill:
+      return "spill";
   }
   return "";
 }
@@ -103,6 +105,7 @@ nb::dict to_dict(const Shortage& shortage) {
   result["device_total"] = failure.device_total.count;
   result["device_free"] = shortage.device_free.count;
   result["held"] = failure.held.count;
+  result["held_on_host"] = failure.held_on_host.count;
   result["live"] = failure.live.count;
   result["pending"] = failure.pending.count;
   result["free"] = failure.free.count;
@@ -130,6 +133,8 @@ nb::dict to_dict(const LiveStats& stats) {
   result["active_peak"] = pool.active.peak.count;
   result["held"] = pool.held.now.count;
   result["held_peak"] = pool.held.peak.count;
+  result["held_on_host"] = pool.held_on_host.now.count;
+  result["held_on_host_peak"] = pool.held_on_host.peak.count;
   result["allocated_at_held_peak"] = pool.allocated_at_held_peak.count;
   result["limit"] = stats.limit.count;
   result["largest_free"] = stats.largest_free.count;
@@ -200,11 +205,14 @@ void bind_lease(nb::module_& m) {
           "_pieces",
           [](PyLease& self) {
             nb::list pieces;
+            const auto& devices = self->pool()->devices();
             for (const auto& [device, size] : without_gil([&] { return self->pieces(); }))
-              pieces.append(nb::make_tuple(PyDevice(self->pool()->devices()[device]), size.count));
+              pieces.append(nb::make_tuple(device < devices.size() ? nb::cast(PyDevice(devices[device])) : nb::none(),
+                                           size.count));
             return pieces;
           },
-          nb::sig("def _pieces(self) -> list[tuple[Device, int]]"), "Where its bytes lie, in order.")
+          nb::sig("def _pieces(self) -> list[tuple[Device | None, int]]"),
+          "Where its bytes lie, in order; None: on the host.")
       .def(
           "_stream",
           [](PyLease& self) {
@@ -406,8 +414,8 @@ void bind_questions(nb::class_<PyPool>& pool) {
           nb::sig("def _stats(self) -> dict[str, typing.Any]"))
       .def(
           "_snapshot", [](const PyPool& self) { return to_column(without_gil([&] { return self.core->snapshot(); })); },
-          "Rows of ten 64-bit numbers: segment, its size, its page, block, its size, requested, stream, state, is "
-          "small, id.")
+          "Rows of eleven 64-bit numbers: segment, its size, its page, block, its size, requested, stream, state, is "
+          "small, id, how much of it was spilled to the host.")
       .def("_find_broken_invariant",
            [](const PyPool& self) { return without_gil([&] { return self.core->find_broken_invariant(); }); })
       .def("_start_recording", [](const PyPool& self) { without_gil([&] { self.core->start_recording(); }); })

@@ -16,6 +16,13 @@ Placement to_placement(const std::string& name) {
   throw nb::value_error("placement must be 'fill', 'balance' or 'near'");
 }
 
+Location to_location(const std::string& name) {
+  if (name == "device") return Location::device;
+  if (name == "host") return Location::host;
+  if (name == "host_numa") return Location::host_numa;
+  throw nb::value_error("location must be 'device', 'host' or 'host_numa'");
+}
+
 /// A size as a property of options.
 template <class Options>
 void def_size(nb::class_<Options>& options, const char* name, Bytes Options::* size, const char* doc = "") {
@@ -64,6 +71,16 @@ void bind_policies(nb::module_& m) {
   nb::class_<LakeOptions>(m, "LakeOptions", "The options of the policy lake.")
       .def(nb::init<>())
       .def_rw("may_alias", &LakeOptions::may_alias, "Whether a chunk may be mapped at two places at once.")
+      .def_rw("may_spill", &LakeOptions::may_spill, "Whether what the devices have no room for may lie on the host.")
+      .def_prop_rw(
+          "location",
+          [](const LakeOptions& self) {
+            return self.location == Location::device ? "device"
+                   : self.location == Location::host ? "host"
+                                                     : "host_numa";
+          },
+          [](LakeOptions& self, const std::string& name) { self.location = to_location(name); },
+          "'device', 'host' or 'host_numa'.")
       .def_prop_rw(
           "placement",
           [](const LakeOptions& self) {

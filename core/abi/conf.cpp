@@ -18,7 +18,7 @@ struct Given {
   std::optional<bool> expandable_segments;
   bool has_policy = false;
   bool has_torch_option = false;
-  bool has_lake_option = false;
+  std::string lake_option;  // one that only policy:lake has
   bool has_rounding = false;
   std::string only_emulated;  // a key that needs driver:emulated
 };
@@ -100,8 +100,14 @@ const std::vector<std::pair<std::string_view, Reader>>& readers() {
        }},
       {"may_alias",
        [](Reading& reading, const Entry& entry) {
-         reading.given.has_lake_option = true;
+         reading.given.lake_option = entry.key;
          reading.conf.lake.may_alias = parse_boolean(entry);
+       }},
+      {"spill",
+       [](Reading& reading, const Entry& entry) {
+         if (entry.value != "host") refuse(entry, "host; leave it out to spill nothing");
+         reading.given.lake_option = entry.key;
+         reading.conf.lake.may_spill = true;
        }},
       {"expandable_segments",
        [](Reading& reading, const Entry& entry) { reading.given.expandable_segments = parse_boolean(entry); }},
@@ -188,8 +194,9 @@ void finish(Reading& reading) {
   if (given.has_torch_option && !is_torch)
     throw Error(ErrorKind::config,
                 "PyTorch's options are for policy:caching and policy:expandable; leave them out, or name one of those");
-  if (given.has_lake_option && conf.policy != Conf::PolicyName::lake)
-    throw Error(ErrorKind::config, "may_alias is an option of policy:lake; leave it out, or name that policy");
+  if (!given.lake_option.empty() && conf.policy != Conf::PolicyName::lake)
+    throw Error(ErrorKind::config,
+                given.lake_option + " is an option of policy:lake; leave it out, or name that policy");
   if (!conf.is_emulated() && !given.only_emulated.empty())
     throw Error(ErrorKind::config,
                 given.only_emulated + " is about the emulator; add driver:emulated, or leave it out");

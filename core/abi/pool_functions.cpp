@@ -45,7 +45,9 @@ memlake_pool_stats_t to_c(const LiveStats& stats) {
           .num_allocations = pool.allocations,
           .num_frees = pool.frees,
           .num_retries = pool.retries,
-          .num_ooms = pool.ooms};
+          .num_ooms = pool.ooms,
+          .held_on_host = pool.held_on_host.now.count,
+          .held_on_host_peak = pool.held_on_host.peak.count};
 }
 
 void destroy(memlake_pool* handle) {

@@ -22,6 +22,9 @@ std::string shown(Bytes bytes) {
 std::string hint(const Failure& failure, Bytes device_free) {
   const Bytes limit = std::min(failure.limit, failure.device_total);
   const Bytes in_use = failure.live + failure.pending;
+  const bool has_spilled =
+      std::ranges::any_of(failure.tried, [](const Tried& step) { return step.kind == Step::Kind::spill; });
+  if (has_spilled) return "neither the device nor the host has the memory; free some, or ask for less";
   if (failure.rounded > failure.device_total) return "the device is smaller than the request; ask for less";
   if (limit < failure.device_total && in_use + failure.rounded > limit)
     return "free " + shown(in_use + failure.rounded - limit) + " first, or raise the limit by that";
@@ -40,10 +43,11 @@ std::string to_text(const Shortage& shortage) {
   const Failure& failure = shortage.failure;
   std::ostringstream text;
   text << "no memory for " << shown(failure.request.requested) << ". The pool holds " << shown(failure.held) << " of "
-       << shown(std::min(failure.limit, failure.device_total)) << " it may hold: " << shown(failure.live) << " live, "
-       << shown(failure.pending) << " pending, " << shown(failure.free) << " free, the largest free block "
-       << shown(failure.largest_free) << ". The device has " << shown(shortage.device_free) << " of "
-       << shown(failure.device_total) << " left.";
+       << shown(std::min(failure.limit, failure.device_total)) << " it may hold";
+  if (failure.held_on_host.count > 0) text << ", and " << shown(failure.held_on_host) << " on the host";
+  text << ": " << shown(failure.live) << " live, " << shown(failure.pending) << " pending, " << shown(failure.free)
+       << " free, the largest free block " << shown(failure.largest_free) << ". The device has "
+       << shown(shortage.device_free) << " of " << shown(failure.device_total) << " left.";
   for (const auto& [stream, bytes] : shortage.pending_on) {
     text << " " << shown(bytes);
     if (stream == nullptr) {

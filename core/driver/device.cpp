@@ -1,5 +1,6 @@
 #include "driver/device.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -113,6 +114,35 @@ CUmemAllocationProp Device::allocation_prop(bool is_exportable) const noexcept {
   prop.requestedHandleTypes = is_exportable ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_NONE;
   prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, ordinal_};
   return prop;
+}
+
+CUmemLocation Device::host_location(bool is_numa) const {
+  // cuda.h: CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED and ..._HOST_..., since CUDA 12.2
+  // and 13.0. A driver that is older knows neither and refuses the question.
+  bool can_map = false;
+  try {
+    can_map = attribute(is_numa ? 141 : 145) != 0;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::invalid_call) throw;
+  }
+  if (!can_map)
+    throw Error(ErrorKind::config,
+                "device " + std::to_string(ordinal_) + " and its driver cannot map memory of the host (" +
+                    (is_numa ? "HOST_NUMA" : "HOST") +
+                    "_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED is 0); leave the pool's location and spill as they are, or "
+                    "use a newer driver");
+  if (!is_numa) return {CU_MEM_LOCATION_TYPE_HOST, 0};
+  const int nearest = attribute(134);  // CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID; negative where there are no nodes
+  return {CU_MEM_LOCATION_TYPE_HOST_NUMA, std::max(nearest, 0)};
+}
+
+Bytes Device::host_granularity(CUmemLocation location) const {
+  CUmemAllocationProp prop = allocation_prop(false);
+  prop.location = location;
+  size_t granularity = 0;
+  check(driver_, Call::cuMemGetAllocationGranularity,
+        driver_.cuMemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  return {granularity};
 }
 
 CurrentContext::CurrentContext(Device& device) : driver_(device.driver()) {

@@ -62,6 +62,11 @@ class Device {
 
   /// What memory made on this device looks like to cuMemCreate; every byte that is not set is 0.
   CUmemAllocationProp allocation_prop(bool is_exportable) const noexcept;
+  /// Where memory of the host lies that this device can map: anywhere, or on the NUMA node that is nearest to it.
+  /// Error(config) if the driver cannot map such memory here.
+  CUmemLocation host_location(bool is_numa) const;
+  /// Of memory at a location of the host.
+  Bytes host_granularity(CUmemLocation location) const;
 
  private:
   Library& library_;

@@ -26,6 +26,7 @@ LakeBlock* LakeSpace::make_block(Range& range, AddressRange covered, BlockState 
   block->freed_at = 0;
   block->users.clear();
   block->view.reset();
+  block->is_spilled = false;
   return block;
 }
 
@@ -39,6 +40,7 @@ LakeBlock* LakeSpace::cut(LakeBlock* block, Bytes size) {
   LakeBlock* high = make_block(range, {block->address + size, block->size - size}, block->state);
   high->free_since = block->free_since;
   high->freed_at = block->freed_at;
+  high->is_spilled = block->is_spilled;
   high->previous = block;
   high->next = block->next;
   if (high->next != nullptr) {
@@ -52,11 +54,15 @@ LakeBlock* LakeSpace::cut(LakeBlock* block, Bytes size) {
 }
 
 void LakeSpace::index(LakeBlock* block) {
-  if (block->state == BlockState::free) static_cast<Range&>(*block->memory).lane.free.insert(block);
+  if (block->state != BlockState::free) return;
+  Lane& lane = static_cast<Range&>(*block->memory).lane;
+  (block->is_spilled ? lane.spilled : lane.free).insert(block);
 }
 
 void LakeSpace::unindex(LakeBlock* block) {
-  if (block->state == BlockState::free) static_cast<Range&>(*block->memory).lane.free.erase(block);
+  if (block->state != BlockState::free) return;
+  Lane& lane = static_cast<Range&>(*block->memory).lane;
+  (block->is_spilled ? lane.spilled : lane.free).erase(block);
 }
 
 void LakeSpace::swallow_above(LakeBlock* block) {
@@ -75,12 +81,17 @@ void LakeSpace::swallow_above(LakeBlock* block) {
 
 LakeBlock* LakeSpace::merge(LakeBlock* block) {
   if (block->state != BlockState::free && block->state != BlockState::unmapped) return block;
-  if (LakeBlock* below = block->below(); below != nullptr && below->state == block->state) {
+  // Memory that was spilled is handed out last, so it stays apart.
+  const auto is_like_it = [&](const LakeBlock* other) {
+    return other != nullptr && other->state == block->state &&
+           (block->state == BlockState::unmapped || other->is_spilled == block->is_spilled);
+  };
+  if (LakeBlock* below = block->below(); is_like_it(below)) {
     unindex(below);
     swallow_above(below);
     block = below;
   }
-  if (LakeBlock* above = block->above(); above != nullptr && above->state == block->state) {
+  if (LakeBlock* above = block->above(); is_like_it(above)) {
     unindex(above);
     swallow_above(block);
   }

@@ -20,6 +20,13 @@ bool has_memory(const Range& range, Address begin, Address end) {
   return true;
 }
 
+/// Free memory of the host lies apart from that of devices.
+bool is_of_one_kind(const Range& range, const LakeBlock& block) {
+  for (Address at = block.address; at < block.end(); at = range.chunk_at(at)->at().end())
+    if (range.chunk_at(at) == nullptr || range.chunk_at(at)->is_spilled != block.is_spilled) return false;
+  return true;
+}
+
 bool has_no_memory(const Range& range, AddressRange part) {
   for (Address at = part.begin; at < part.end(); at = at + range.page)
     if (range.chunk_at(at) != nullptr) return false;
@@ -45,7 +52,8 @@ void LakeSpace::check(Broken& broken) const {
             broken.report("I1: ", place(*block), " leaves a gap or overlaps what is below it");
           if (block->below() != below) broken.report("I1: ", place(*block), " is not linked to its neighbour");
           if (below != nullptr && below->state == block->state &&
-              (block->state == BlockState::free || block->state == BlockState::unmapped))
+              ((block->state == BlockState::free && below->is_spilled == block->is_spilled) ||
+               block->state == BlockState::unmapped))
             broken.report("I2: ", place(*block), " is in the same state as the block below it, but was not merged");
           Address begin = block->address;
           if (block->view != nullptr) {
@@ -66,6 +74,9 @@ void LakeSpace::check(Broken& broken) const {
             broken.report("I3: ", place(*block), " has a page without memory");
           if (block->state == BlockState::unmapped && !has_no_memory(*range, {block->address, block->size}))
             broken.report("I3: ", place(*block), " is unmapped but has memory behind it");
+          if (block->state == BlockState::free && !is_of_one_kind(*range, *block))
+            broken.report("I6: ", place(*block), " is offered as memory of ",
+                          block->is_spilled ? "the host" : "devices", ", but lies elsewhere, too");
           if (is_used(*block)) used = used + block->size;
           free_blocks += block->state == BlockState::free ? 1U : 0U;
           if (block->state == BlockState::free && block->stream != lane->stream)
@@ -76,10 +87,13 @@ void LakeSpace::check(Broken& broken) const {
         if (next != range->range.end() || range->highest != below)
           broken.report("I1: the last block of a range does not reach its end");
       }
-      for (const Block* block = lane->free.first(); block != nullptr; block = lane->free.after(block)) {
-        --free_blocks;
-        if (block->state != BlockState::free) broken.report("I6: ", place(*block), " is offered but not free");
-      }
+      for (const FreeIndex* index : {&lane->free, &lane->spilled})
+        for (const Block* block = index->first(); block != nullptr; block = index->after(block)) {
+          --free_blocks;
+          if (block->state != BlockState::free) broken.report("I6: ", place(*block), " is offered but not free");
+          if (static_cast<const LakeBlock*>(block)->is_spilled != (index == &lane->spilled))
+            broken.report("I6: ", place(*block), " is offered as what it is not");
+        }
     }
   if (free_blocks != 0) broken.report("I6: a free block is not offered");
   for_each([&](const Block& block) {
@@ -89,15 +103,19 @@ void LakeSpace::check(Broken& broken) const {
       broken.report("I3: ", place(block), " is lent, but shown by ", times, " views");
   });
   Bytes held{0};
+  Bytes on_host{0};
   for (const auto& chunk : chunks_) {
-    held = held + chunk->size;
+    (chunk->is_spilled ? on_host : held).count += chunk->size.count;
     if (chunk->range == nullptr || !chunk->home || chunk->home->range() != chunk->at())
       broken.report("I4: a chunk of ", chunk->size.count, " bytes is not at home anywhere");
     if (chunks_[chunk->place] != chunk) broken.report("I4: a chunk is not where the pool looks for it");
   }
-  if (held != held_.now || home_bytes != held_.now)
-    broken.report("I4: chunks have ", held.count, " bytes, ranges ", home_bytes.count, ", but ", held_.now.count,
-                  " are held");
+  if (held != held_.now || on_host != held_on_host_.now || home_bytes != held + on_host)
+    broken.report("I4: chunks have ", held.count, " bytes and ", on_host.count, " on the host, ranges ",
+                  home_bytes.count, ", but ", held_.now.count, " and ", held_on_host_.now.count, " are held");
+  Bytes homes{0};
+  for (const Home& home : homes_) homes = homes + home.held;
+  if (homes != held_.now) broken.report("I4: homes have ", homes.count, " bytes, but ", held_.now.count, " are held");
   if (used != used_) broken.report("I7: ", used.count, " bytes are in use, but ", used_.count, " are counted");
 }
 

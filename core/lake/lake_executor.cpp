@@ -85,16 +85,21 @@ std::vector<std::unique_ptr<LakeChunk>> LakeSpace::create(const std::vector<Byte
       Bytes size = left;
       if (homes_.size() > 1 && taken + granule_ <= homes_[on].most)
         size = std::min(size, down(homes_[on].most - taken));
-      auto chunk = std::make_unique<LakeChunk>();
+      std::unique_ptr<LakeChunk> chunk;
       try {
-        chunk->memory = std::make_shared<PhysicalChunk>(PhysicalChunk::create(devices_[on], size, false));
+        if (options_.location != Location::device) {
+          chunk = create_on_host(size);
+        } else {
+          chunk = std::make_unique<LakeChunk>();
+          chunk->memory = std::make_shared<PhysicalChunk>(PhysicalChunk::create(devices_[on], size, false));
+          chunk->size = size;
+          chunk->device = on;
+        }
       } catch (const Error& error) {
         // Somebody else has what the device should still have. Until something is given back, this is all there is.
         if (error.kind() == ErrorKind::out_of_memory) homes_[on].most = homes_[on].held;
         throw;
       }
-      chunk->size = size;
-      chunk->device = on;
       made[on] = made[on] + size;
       left = left - size;
       chunks.push_back(std::move(chunk));
@@ -104,8 +109,13 @@ std::vector<std::unique_ptr<LakeChunk>> LakeSpace::create(const std::vector<Byte
 
 void LakeSpace::keep(std::vector<std::unique_ptr<LakeChunk>>& chunks) {
   for (auto& chunk : chunks) {
-    held_.add(chunk->size);
-    homes_[chunk->device].held = homes_[chunk->device].held + chunk->size;
+    if (chunk->is_spilled) {
+      held_on_host_.add(chunk->size);
+    } else {
+      held_.add(chunk->size);
+      Home& home = home_of(*chunk);
+      home.held = home.held + chunk->size;
+    }
     largest_chunk_ = std::max(largest_chunk_, chunk->size);
     chunk->place = chunks_.size();
     chunks_.push_back(std::move(chunk));
@@ -114,19 +124,30 @@ void LakeSpace::keep(std::vector<std::unique_ptr<LakeChunk>>& chunks) {
 
 /// Gives the chunk's memory back to the driver. pre: it is mapped nowhere.
 void LakeSpace::forget(LakeChunk* chunk) {
-  held_.subtract(chunk->size);
-  Home& home = homes_[chunk->device];
-  home.held = home.held - chunk->size;
-  home.most = home.total;
+  if (chunk->is_spilled) {
+    held_on_host_.subtract(chunk->size);
+  } else {
+    held_.subtract(chunk->size);
+    Home& home = home_of(*chunk);
+    home.held = home.held - chunk->size;
+    home.most = home.total;
+  }
   const std::size_t place = chunk->place;
   std::swap(chunks_[place], chunks_.back());
   chunks_[place]->place = place;
   chunks_.pop_back();
 }
 
-void LakeSpace::set_access(AddressRange range) {
+void LakeSpace::set_access(AddressRange range, const std::vector<LakeChunk*>& chunks) {
   if (range.size.count == 0) return;
   memlake::set_access(device_->driver(), range, accessors(), CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  // What is spilled comes first: all that a request has on the host is one run.
+  Bytes on_host = options_.location == Location::device ? Bytes{0} : range.size;
+  for (const LakeChunk* chunk : chunks)
+    if (chunk->is_spilled) on_host = on_host + chunk->size;
+  if (on_host.count > 0)
+    set_host_access(device_->driver(), {{range.end().value - on_host.count}, on_host}, host_,
+                    CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 }
 
 void LakeSpace::settle_in(LakeChunk& chunk, Range& range, Address address, Mapping mapping) {
@@ -148,6 +169,7 @@ void LakeSpace::leave(const Part& whole) {
   range.home = range.home - chunk.size;
   chunk.range = nullptr;
   old->state = BlockState::dead;
+  old->is_spilled = false;
   Retired& retired = retired_.emplace_back(Retired{{}, {}, old, stream, old->free_since});
   retired.mappings.push_back(std::move(*chunk.home));
   chunk.home.reset();
@@ -245,9 +267,13 @@ Block* LakeSpace::carry_out(Plan& plan, Bytes size) {
   if (plan.odd) let_wait(stream, *plan.odd->run);
   if (plan.recreated != nullptr) give_up_recreated(plan);
   auto fresh = create(plan.fresh, stream);
+  for (const Bytes spilled : plan.spilled) {
+    fresh.push_back(create_on_host(spilled));
+    fresh.back()->is_spilled = true;
+  }
 
   // The largest first, so that what is left over at the lower end is small; but memory of the first device at the
-  // lowest addresses, and that of one device together.
+  // lowest addresses, that of one device together, and that of the host at the highest.
   std::vector<LakeChunk*> chunks;
   for (const Part& part : plan.moved) chunks.push_back(part.chunk);
   std::ranges::stable_sort(chunks, std::greater<>{}, &LakeChunk::size);
@@ -270,7 +296,7 @@ Block* LakeSpace::carry_out(Plan& plan, Bytes size) {
       pieces.push_back({part.chunk, nullptr, down_from.map(part.chunk->memory, part.end), part.begin});
     if (plan.odd)
       pieces.push_back({plan.odd->chunk, nullptr, down_from.map(plan.odd->chunk->memory, plan.odd->end), {0}});
-    set_access({down_from.at(), top - down_from.at()});
+    set_access({down_from.at(), top - down_from.at()}, chunks);
   } catch (const Error&) {
     if (!options_.may_alias) {
       mappings.clear();
@@ -323,6 +349,7 @@ Block* LakeSpace::carry_out(Plan& plan, Bytes size) {
   if (hole->address < lowest) hole = cut(hole, lowest - hole->address);
   if (pieces.empty()) {
     hole->state = BlockState::free;
+    if (std::ranges::any_of(chunks, &LakeChunk::is_spilled)) return take_mixed(plan, hole, size);
     hole = merge(hole);
     index(hole);
     return take_high(hole, size);
@@ -349,13 +376,17 @@ Block* LakeSpace::show(const Plan& plan, LakeBlock* block, Address top, std::vec
     block = cut(block, bottom - block->address);
     view->dead->state = BlockState::dead;
   }
-  block->state = BlockState::free;  // in no index: it is about to be handed out
+  block->state = BlockState::live;  // it is about to be handed out
   if (LakeBlock* run = plan.place.run; run != nullptr) {
     unindex(run);
     swallow_above(block);
   }
   // What is too much can only be given back where it is the block's own.
-  if (block->size > size && block->address + size >= top) index(cut(block, size));
+  if (block->size > size && block->address + size >= top) {
+    LakeBlock* rest = cut(block, size);
+    rest->state = BlockState::free;
+    offer(rest);
+  }
   block->view = std::move(view);
   if (is_mixed) block->stream = kNoStream;
   used_ = used_ + block->size;
@@ -372,7 +403,7 @@ void LakeSpace::end_view(LakeBlock* block) {
     lent->state = BlockState::free;
     lent->free_since = clock_.now(lent->stream);
     lent->freed_at = events_.now();
-    index(merge(lent));
+    offer(lent);
     retired.mappings.push_back(std::move(piece.mapping));
     retired.viewed.push_back(piece.chunk);
   }
@@ -381,7 +412,7 @@ void LakeSpace::end_view(LakeBlock* block) {
     own->state = BlockState::free;
     own->free_since = clock_.now(stream);
     own->freed_at = events_.now();
-    index(merge(own));
+    offer(own);
   }
   block->state = BlockState::dead;
   if (view->dead != nullptr) {
@@ -395,7 +426,8 @@ void LakeSpace::end_view(LakeBlock* block) {
 
 void LakeSpace::release_everything() {
   for (const Retired& retired : retired_) clock_.wait(retired.stream, retired.stamp);
-  for (const Part& part : whole_chunks(nullptr)) clock_.wait(part.run->stream, part.run->free_since);
+  for (const auto& wholes : {spilled_chunks(), whole_chunks(nullptr)})
+    for (const Part& part : wholes) clock_.wait(part.run->stream, part.run->free_since);
   trim({0});
 }
 
@@ -403,19 +435,22 @@ void LakeSpace::trim(Bytes keep) {
   for (std::size_t stream = 0; stream < lanes_.size(); ++stream)
     if (lanes_[stream][0] != nullptr || lanes_[stream][1] != nullptr) clock_.look(static_cast<StreamId>(stream));
   reap();
-  std::vector<Part> wholes = whole_chunks(nullptr);
-  // By range, not by address alone: where the driver put a range must not decide what goes.
-  std::ranges::sort(wholes, [](const Part& a, const Part& b) {
-    const bool is_same = a.chunk->range == b.chunk->range;
-    return is_same ? a.chunk->address > b.chunk->address : a.chunk->range->serial < b.chunk->range->serial;
-  });
-  for (const Part& part : wholes) {
-    if (held_.now <= keep) break;
-    // What a view still shows is not free to go, although the view is over.
-    if (part.chunk->size > held_.now - keep || part.chunk->views > 0) continue;
-    if (!clock_.has_passed(part.run->stream, part.run->free_since)) continue;
-    vacate(part);
-    forget(part.chunk);
+  // By range, not by address alone: where the driver put a range must not decide what goes. From high to low, as
+  // vacate() leaves the lower part of a run where it is. What was spilled goes first.
+  for (std::vector<Part> wholes : {spilled_chunks(), whole_chunks(nullptr)}) {
+    std::ranges::sort(wholes, [](const Part& a, const Part& b) {
+      const bool is_same = a.chunk->range == b.chunk->range;
+      return is_same ? a.chunk->address > b.chunk->address : a.chunk->range->serial < b.chunk->range->serial;
+    });
+    for (const Part& part : wholes) {
+      const Bytes all = held_.now + held_on_host_.now;
+      if (all <= keep) break;
+      // What a view still shows is not free to go, although the view is over.
+      if (part.chunk->size > all - keep || part.chunk->views > 0) continue;
+      if (!clock_.has_passed(part.run->stream, part.run->free_since)) continue;
+      vacate(part);
+      forget(part.chunk);
+    }
   }
   reap();
   for (auto& lanes : lanes_)

@@ -170,7 +170,7 @@ bool LakeSpace::is_loading() const {
 Bytes LakeSpace::chunk_limit(Bytes size) const {
   const bool is_own = size >= kOwnChunksFrom;
   const Bytes most = budget();
-  const Bytes spare = most > used_ ? most - used_ : Bytes{0};
+  const Bytes spare = most + held_on_host_.now > used_ ? most + held_on_host_.now - used_ : Bytes{0};
   Bytes limit = kLargestQuantum;
   if (is_own && is_loading()) {
     limit = kLoadingChunk;
@@ -218,7 +218,8 @@ LakeSpace::Place LakeSpace::place_for(Lane& lane, Bytes size) {
   Place best{nullptr, nullptr, nullptr};
   const auto run_above = [&](LakeBlock* hole) {
     LakeBlock* above = hole->above();
-    return above != nullptr && above->state == BlockState::free && above->size < size ? above : nullptr;
+    const bool is_run = above != nullptr && above->state == BlockState::free && !above->is_spilled;
+    return is_run && above->size < size ? above : nullptr;
   };
   for (const auto& range : lane.ranges) {
     LakeBlock* end = range->lowest;

@@ -4,13 +4,15 @@
 #include <numeric>
 
 #include "base/error.hpp"
+#include "base/host_memory.hpp"
 #include "lake/lake_habits.hpp"
 
 namespace memlake {
 
 namespace {
 
-Bytes total_of(const std::vector<std::shared_ptr<Device>>& devices) {
+Bytes total_of(const std::vector<std::shared_ptr<Device>>& devices, Location location) {
+  if (location != Location::device) return host_memory();
   Bytes sum{0};
   for (const auto& device : devices) sum = sum + device->total_memory();
   return sum;
@@ -22,7 +24,7 @@ enum Rung : int { kGrow, kGather };
 
 LakeSpace::LakeSpace(std::vector<std::shared_ptr<Device>> devices, const LakeOptions& options, EventSource& events,
                      Bytes limit)
-    : Space(devices, total_of(devices), events, limit),
+    : Space(devices, total_of(devices, options.location), events, limit),
       devices_(std::move(devices)),
       options_(options),
       clock_(events) {
@@ -33,6 +35,12 @@ LakeSpace::LakeSpace(std::vector<std::shared_ptr<Device>> devices, const LakeOpt
     const Bytes granule = device->granularity(CU_MEM_ALLOC_GRANULARITY_MINIMUM);
     granule_ = {granule_.count == 0 ? granule.count : std::lcm(granule_.count, granule.count)};
   }
+  if (options_.location == Location::device && !options_.may_spill) return;
+  const bool is_numa = options_.location != Location::host;
+  for (const auto& device : devices_) static_cast<void>(device->host_location(is_numa));  // all of them must be able
+  host_ = device_->host_location(is_numa);
+  granule_ = {std::lcm(granule_.count, device_->host_granularity(host_).count)};
+  if (options_.location != Location::device) homes_ = {{.total = device_total_, .held = {0}, .most = device_total_}};
 }
 
 LakeSpace::~LakeSpace() = default;
@@ -41,19 +49,6 @@ Block* LakeSpace::take(Bytes rounded, StreamId stream) {
   ++operations_;
   LakeBlock* run = find(rounded, stream);
   return run == nullptr ? nullptr : take_high(run, rounded);
-}
-
-template <class Act>
-Block* LakeSpace::try_to(Attempt& attempt, Step::Kind kind, Act&& act) {
-  try {
-    Block* block = act();
-    if (block != nullptr) attempt.block = block;
-    return block;
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::out_of_memory) throw;
-    attempt.tried.push_back({kind, true});
-    return nullptr;
-  }
 }
 
 Space::Answer LakeSpace::obtain(Attempt& attempt) {
@@ -77,7 +72,15 @@ Space::Answer LakeSpace::obtain(Attempt& attempt) {
   }
   Answer answer = gather(attempt, lane);
   if (answer == Answer::no_memory && has_more_than_known()) answer = gather(attempt, lane);
+  if (answer == Answer::no_memory && options_.may_spill) answer = spill(attempt, lane);
   return answer;
+}
+
+Bytes LakeSpace::free_outside() {
+  if (options_.location != Location::device) return free_host_memory();
+  Bytes sum{0};
+  for (const auto& device : devices_) sum = sum + device->free_memory();
+  return sum;
 }
 
 bool LakeSpace::has_more_than_known() {
@@ -85,7 +88,8 @@ bool LakeSpace::has_more_than_known() {
   for (std::size_t i = 0; i < homes_.size(); ++i) {
     Home& home = homes_[i];
     if (home.most == home.total) continue;
-    const Bytes now = std::min(home.total, home.held + down(devices_[i]->free_memory()));
+    const Bytes free = options_.location == Location::device ? devices_[i]->free_memory() : free_host_memory();
+    const Bytes now = std::min(home.total, home.held + down(free));
     has_more |= now > home.most;
     home.most = std::max(home.most, now);
   }
@@ -131,7 +135,7 @@ void LakeSpace::give_back(Block* block) {
   mine->state = BlockState::free;
   mine->free_since = clock_.now(mine->stream);
   mine->freed_at = events_.now();
-  index(merge(mine));
+  offer(mine);
 }
 
 bool LakeSpace::gives_back_at_once(const Block& block) const {
@@ -176,8 +180,9 @@ Bytes LakeSpace::largest_free() const {
 Bytes LakeSpace::largest_free(StreamId stream) const {
   Bytes largest{0};
   for (const bool is_small : {true, false})
-    if (const Lane* lane = known_lane(stream, is_small); lane != nullptr && !lane->free.is_empty())
-      largest = std::max(largest, lane->free.last()->size);
+    if (const Lane* lane = known_lane(stream, is_small); lane != nullptr)
+      for (const FreeIndex* index : {&lane->free, &lane->spilled})
+        if (!index->is_empty()) largest = std::max(largest, index->last()->size);
   return largest;
 }
 
@@ -234,6 +239,6 @@ std::uint64_t LakeSpace::generation(const Block& block) const {
   return latest;
 }
 
-Bytes LakeSpace::free_for(const Attempt&) const { return held_.now - used_; }
+Bytes LakeSpace::free_for(const Attempt&) const { return held_.now + held_on_host_.now - used_; }
 
 }  // namespace memlake

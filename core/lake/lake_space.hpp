@@ -7,11 +7,13 @@
 // Deciding (lake_plan.cpp) reads and touches nothing; acting (lake_executor.cpp) makes all driver calls of a plan
 // before it changes a block, so a call that fails leaves everything as it was.
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <memory>
 #include <vector>
 
+#include "base/error.hpp"
 #include "blocks/block_map.hpp"
 #include "lake/lake_options.hpp"
 #include "lake/range.hpp"
@@ -32,7 +34,8 @@ struct LakeCounters {
 
 class LakeSpace final : public Space {
  public:
-  /// All devices must reach each other's memory; addresses are the first one's.
+  /// All devices must reach each other's memory; addresses are the first one's. Error(config) if memory of the host is
+  /// wanted and a device cannot map it.
   LakeSpace(std::vector<std::shared_ptr<Device>> devices, const LakeOptions& options, EventSource& events, Bytes limit);
   ~LakeSpace() override;
 
@@ -58,6 +61,7 @@ class LakeSpace final : public Space {
 
   [[nodiscard]] std::vector<Counter> counters() const override;
   void for_each_piece(const Block& block, const std::function<void(std::size_t, Bytes)>& visit) const override;
+  [[nodiscard]] Bytes free_outside() override;
   /// Of all ranges.
   [[nodiscard]] Bytes reserved_addresses() const;
 
@@ -65,7 +69,7 @@ class LakeSpace final : public Space {
   [[nodiscard]] std::optional<std::vector<AddressRange>> mapped_ranges() const override;
 
  private:
-  /// One device and what is made on it.
+  /// One device, or the host if all memory lies there, and what is made on it.
   struct Home {
     Bytes total;
     Bytes held;
@@ -83,6 +87,7 @@ class LakeSpace final : public Space {
     std::vector<Part> moved;          ///< whole chunks
     LakeChunk* recreated = nullptr;   ///< of these: too large by far, so it is made anew as two
     std::vector<Bytes> fresh = {};    ///< chunks to create
+    std::vector<Bytes> spilled = {};  ///< the same on the host
     std::vector<Part> borrowed = {};  ///< first parts of chunks
     std::optional<Part> odd = {};     ///< a part that does not begin with its chunk; only the lowest piece can be one
   };
@@ -101,10 +106,20 @@ class LakeSpace final : public Space {
   /// Cuts after `size` bytes; returns the high part. Neither is indexed.
   LakeBlock* cut(LakeBlock* block, Bytes size);
   void index(LakeBlock* block);
+  /// Joins a free block with its neighbours and indexes it. pre: it is not indexed.
+  void offer(LakeBlock* block) {
+    if (held_on_host_.now.count != 0) [[unlikely]]
+      return offer_in_parts(block);
+    block->is_spilled = false;
+    index(merge(block));
+  }
+  /// The same for a block whose memory may lie on devices and on the host.
+  void offer_in_parts(LakeBlock* block);
   void unindex(LakeBlock* block);
   /// The block takes in the one above it. pre: neither is indexed.
   void swallow_above(LakeBlock* block);
-  /// Joins it with neighbours in the same state, if it is free or unmapped. pre: it is not indexed; they are.
+  /// Joins it with neighbours in the same state, if it is free or unmapped; free memory of devices with such only. pre:
+  /// it is not indexed; they are.
   LakeBlock* merge(LakeBlock* block);
   /// Makes a part of an indexed free block a block of its own, which is not indexed.
   LakeBlock* isolate(LakeBlock* block, AddressRange part);
@@ -163,9 +178,13 @@ class LakeSpace final : public Space {
   /// New chunks; all or none. A driver without memory is noted in the homes, and its error passes.
   std::vector<std::unique_ptr<LakeChunk>> create(const std::vector<Bytes>& sizes, StreamId stream);
   [[nodiscard]] std::size_t next_home(const std::vector<Bytes>& made, StreamId stream) const;
+  std::unique_ptr<LakeChunk> create_on_host(Bytes size);
   void keep(std::vector<std::unique_ptr<LakeChunk>>& chunks);
   void forget(LakeChunk* chunk);
-  void set_access(AddressRange range);
+  /// pre: it was not spilled.
+  [[nodiscard]] Home& home_of(const LakeChunk& chunk) { return homes_[std::min(chunk.device, homes_.size() - 1)]; }
+  /// For all devices, and for the CPU where memory lies on the host; `chunks` are mapped from its top downwards.
+  void set_access(AddressRange range, const std::vector<LakeChunk*>& chunks);
   void settle_in(LakeChunk& chunk, Range& range, Address address, Mapping mapping);
   /// The chunk's old place becomes a hole when its stream has passed.
   void leave(const Part& whole);
@@ -180,8 +199,17 @@ class LakeSpace final : public Space {
   /// Later work of `waiter` comes behind whatever may still use the free run. Counts by which rule.
   void let_wait(StreamId waiter, const LakeBlock& run);
 
+  // Memory of the host (lake_spill.cpp).
+  /// What serves a request when the devices have no room.
+  Answer spill(Attempt& attempt, Lane& lane);
+  [[nodiscard]] LakeBlock* find_spilled(Bytes size, StreamId stream) const;
+  [[nodiscard]] std::vector<Part> spilled_chunks() const;
+  [[nodiscard]] Plan plan_spill(Lane& lane, Bytes size);
+  Block* take_mixed(const Plan& plan, LakeBlock* block, Bytes size);
+
   std::vector<std::shared_ptr<Device>> devices_;
   std::vector<Home> homes_;
+  CUmemLocation host_{};  // where memory of the host is made, if any is
   LakeOptions options_;
   ReuseRules rules_;
   Bytes granule_;
@@ -201,5 +229,18 @@ class LakeSpace final : public Space {
   Bytes largest_chunk_;  // ever made
   LakeCounters counters_;
 };
+
+template <class Act>
+Block* LakeSpace::try_to(Attempt& attempt, Step::Kind kind, Act&& act) {
+  try {
+    Block* block = act();
+    if (block != nullptr) attempt.block = block;
+    return block;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::out_of_memory) throw;
+    attempt.tried.push_back({kind, true});
+    return nullptr;
+  }
+}
 
 }  // namespace memlake

@@ -37,6 +37,7 @@ struct View {
 struct LakeBlock : Block {
   std::unique_ptr<View> view;      ///< of a live or pending block: the aliased part at its lower end
   EventSource::Tick freed_at = 0;  ///< of a free block: when the last of its bytes was freed
+  bool is_spilled = false;         ///< of a free block: all its memory is the host's, else all is the devices'
 
   LakeBlock* below() const { return static_cast<LakeBlock*>(previous); }
   LakeBlock* above() const { return static_cast<LakeBlock*>(next); }
@@ -77,7 +78,8 @@ struct LakeChunk {
   Address address;
   Bytes size;
   Range* range = nullptr;
-  std::size_t device = 0;   ///< by number in the space
+  std::size_t device = 0;   ///< by number in the space; the number of devices means: the host
+  bool is_spilled = false;  ///< on the host because the devices had no room
   std::uint64_t since = 0;  ///< number of the settling that brought it here
   std::size_t place = 0;    ///< in the space's list
   std::uint32_t views = 0;  ///< aliased mappings of it that exist
@@ -90,6 +92,7 @@ struct Lane {
   StreamId stream;
   BlockGroup& group;
   FreeIndex free{FreeIndex::Ties::high};
+  FreeIndex spilled{FreeIndex::Ties::high};  ///< free blocks on the host, for when the devices have no room
   std::vector<std::unique_ptr<Range>> ranges = {};
   Bytes quantum;               ///< how much it grows by, beyond what is needed
   std::uint64_t grown_at = 0;  ///< number of the operation at which it grew last

@@ -42,7 +42,7 @@ class Lease {
   [[nodiscard]] StreamName stream_name() const;
   const std::shared_ptr<LivePool>& pool() const noexcept { return pool_; }
 
-  /// Its bytes in order, by the number of the device that they lie on.
+  /// Its bytes in order, by the number of the device that they lie on; the number of devices means: the host.
   [[nodiscard]] std::vector<std::pair<std::size_t, Bytes>> pieces() const;
   /// Changes when other chunks come to lie behind an address: two leases of one address with one generation have the
   /// same memory.

@@ -126,8 +126,7 @@ bool LivePool::preallocate(Bytes size, const StreamName& stream, Shortage& short
 
 Shortage LivePool::shortage_locked() {
   pool_->space().release_bare_addresses();
-  Shortage shortage{.failure = pool_->failure(), .pending_on = {}, .device_free = {0}};
-  for (const auto& device : devices_) shortage.device_free = shortage.device_free + device->free_memory();
+  Shortage shortage{.failure = pool_->failure(), .pending_on = {}, .device_free = pool_->space().free_outside()};
   for (const auto& [stream, bytes] : shortage.failure.pending_on)
     shortage.pending_on.emplace_back(streams_.handle_of(stream), bytes);
   return shortage;
@@ -195,9 +194,11 @@ void LivePool::release_cached() {
 
 Bytes LivePool::trim(Bytes keep) {
   const auto lock = open_lock();
-  const Bytes before = pool_->space().held().now;
+  const Space& space = pool_->space();
+  const auto all = [&] { return space.held().now + space.held_on_host().now; };
+  const Bytes before = all();
   pool_->trim(keep);
-  return before - pool_->space().held().now;
+  return before - all();
 }
 
 void LivePool::close() {
@@ -360,6 +361,17 @@ std::vector<BlockRecord> LivePool::snapshot() const {
   std::vector<BlockRecord> records;
   {
     const auto lock = open_lock();
+    const bool has_spilled = pool_->space().held_on_host().now.count > 0;
+    const auto on_host = [&](const Block& block) {
+      std::uint64_t bytes = 0;
+      const bool has_memory =
+          block.state == BlockState::live || block.state == BlockState::pending || block.state == BlockState::free;
+      if (has_spilled && has_memory)
+        pool_->space().for_each_piece(block, [&](std::size_t device, Bytes size) {
+          if (device == devices_.size()) bytes += size.count;
+        });
+      return bytes;
+    };
     pool_->space().for_each([&](const Block& block) {
       const bool is_used = block.state == BlockState::live || block.state == BlockState::pending;
       records.push_back(
@@ -372,7 +384,8 @@ std::vector<BlockRecord> LivePool::snapshot() const {
            .stream = reinterpret_cast<std::uint64_t>(streams_.handle_of(is_used ? block.user : block.stream)),
            .state = static_cast<std::uint64_t>(block.state),
            .is_small = block.group->is_small ? 1u : 0u,
-           .id = is_used ? block.id : 0});
+           .id = is_used ? block.id : 0,
+           .on_host = on_host(block)});
     });
   }
   std::ranges::sort(records, {}, &BlockRecord::address);

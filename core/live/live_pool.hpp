@@ -26,7 +26,7 @@ namespace memlake {
 struct Shortage {
   Failure failure;
   std::vector<std::pair<CUstream, Bytes>> pending_on;
-  Bytes device_free;  ///< what the driver could still give, to anybody
+  Bytes device_free;  ///< what the driver could still give, to anybody, where the pool's memory lies
 };
 
 /// Thrown where a request by address finds no memory.
@@ -46,6 +46,7 @@ struct BlockRecord {
   std::uint64_t state;   ///< BlockState
   std::uint64_t is_small;
   std::uint64_t id;
+  std::uint64_t on_host;  ///< bytes that lie on the host because the devices had no room
 };
 
 /// Everything that is counted, from one moment.

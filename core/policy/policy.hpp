@@ -35,6 +35,7 @@ struct Step {
     fail,             ///< there is no way
     wait_on_device,   ///< streams that own pending memory wait for those that use it
     gather,           ///< memory from elsewhere, moved or mapped a second time
+    spill,            ///< memory of the host
   };
   Kind kind;
   Block* block = nullptr;

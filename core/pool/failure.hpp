@@ -15,6 +15,7 @@ struct Failure {
   Bytes limit;
   Bytes device_total;
   Bytes held;
+  Bytes held_on_host;  ///< beside that
   Bytes live;          ///< blocks of callers, with slack
   Bytes pending;       ///< freed, but awaited by some stream
   Bytes free;          ///< cached, in any group and of any stream

@@ -25,6 +25,7 @@ PoolStats Pool::stats() const {
   PoolStats stats = stats_;
   stats.held = space_->held();
   stats.active.peak = std::max(stats.active.peak, active_peak_before_);
+  stats.held_on_host = space_->held_on_host();
   return stats;
 }
 
@@ -288,7 +289,7 @@ void Pool::trim(Bytes keep) {
   if (awaited_count_ > 0) poll_events();
   space_->trim(keep);
   // What was kept because work was still running on it is kept in a replay, too.
-  note(RowLog::Op::trim, 0, std::max(keep, space_->held().now), 0);
+  note(RowLog::Op::trim, 0, std::max(keep, space_->held().now + space_->held_on_host().now), 0);
 }
 
 void Pool::release_cached() {
@@ -317,14 +318,16 @@ std::vector<std::pair<StreamId, Bytes>> Pool::pending_on() const {
 
 Failure Pool::describe(const Attempt& attempt) const {
   const Bytes held = space_->held().now;
+  const Bytes on_host = space_->held_on_host().now;
   return {.request = attempt.request,
           .rounded = attempt.rounded,
           .limit = space_->limit(),
           .device_total = space_->device_total(),
           .held = held,
+          .held_on_host = on_host,
           .live = stats_.allocated.now,
           .pending = stats_.active.now - stats_.allocated.now,
-          .free = held - stats_.active.now,
+          .free = held + on_host - stats_.active.now,
           .free_for_it = space_->free_for(attempt),
           .largest_free = space_->largest_free(),
           .pending_on = pending_on(),

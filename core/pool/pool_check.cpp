@@ -46,7 +46,7 @@ std::optional<std::string> Pool::find_broken_invariant() const {
     digest ^= live_digest(block);
     if (block.requested > block.size) broken.report("I7: ", place(block), " is smaller than its request");
   });
-  const Bytes held = space_->held().now;
+  const Bytes held = space_->held().now + space_->held_on_host().now;
   if (live + pending + free != held)
     broken.report("I7: live ", live.count, " + pending ", pending.count, " + free ", free.count,
                   " is not what is held, ", held.count);

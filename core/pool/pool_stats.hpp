@@ -13,6 +13,7 @@ struct PoolStats {
   Level allocated;               ///< their blocks with slack, until the call of free
   Level active;                  ///< their blocks with slack, until they are free again
   Level held;                    ///< physical memory, created and not released
+  Level held_on_host;            ///< beside it: on the host, because the devices had no room
   Bytes allocated_at_held_peak;  ///< read when `held` was last at its peak for the first time
   std::uint64_t allocations = 0;
   std::uint64_t frees = 0;

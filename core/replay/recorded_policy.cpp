@@ -104,6 +104,7 @@ Step RecordedPolicy::next(Attempt& attempt, const PoolView& view) const {
     case Step::Kind::wait_for_events:
     case Step::Kind::wait_on_device:
     case Step::Kind::gather:
+    case Step::Kind::spill:
     case Step::Kind::fail:
       break;
   }

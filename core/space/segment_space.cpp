@@ -149,6 +149,7 @@ void SegmentSpace::run(const Step& step, Attempt& attempt) {
       case Step::Kind::wait_for_events:
       case Step::Kind::wait_on_device:
       case Step::Kind::gather:
+      case Step::Kind::spill:
       case Step::Kind::fail:
         break;  // not for this executor
     }

@@ -97,10 +97,14 @@ class Space {
   /// What this policy counts beside what every pool does.
   [[nodiscard]] virtual std::vector<Counter> counters() const { return {}; }
 
-  /// The bytes of a block in order, by the number of the device that they lie on.
+  /// The bytes of a block in order, by the number of the device that they lie on; the number of devices means: the
+  /// host.
   virtual void for_each_piece(const Block& block, const std::function<void(std::size_t, Bytes)>& visit) const {
     visit(0, block.size);
   }
+
+  /// What the driver could still give, to anybody.
+  [[nodiscard]] virtual Bytes free_outside() { return device_->free_memory(); }
 
   /// A number that changes when other chunks come to lie behind the block's addresses.
   [[nodiscard]] virtual std::uint64_t generation(const Block& block) const = 0;
@@ -109,7 +113,12 @@ class Space {
   virtual void check(Broken& broken) const = 0;
 
   [[nodiscard]] const Level& held() const { return held_; }
-  void reset_held_peak() { held_.peak = held_.now; }
+  /// Memory on the host beside that, for what the devices had no room for. No limit counts it.
+  [[nodiscard]] const Level& held_on_host() const { return held_on_host_; }
+  void reset_held_peak() {
+    held_.peak = held_.now;
+    held_on_host_.peak = held_on_host_.now;
+  }
   /// Whether as much as `mark` is held and less was since this last answered yes.
   bool has_risen_to(Bytes mark) {
     if (held_.now < mark || held_.low >= mark) return false;
@@ -131,6 +140,7 @@ class Space {
   const Bytes device_total_;
   Bytes limit_;
   TidalLevel held_;  ///< physical memory, created and not released
+  Level held_on_host_;
 
  private:
   std::vector<std::shared_ptr<Device>> accessors_;  // its own, then its peers

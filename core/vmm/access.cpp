@@ -21,6 +21,11 @@ void set_access(Driver& driver, AddressRange range, std::span<const std::shared_
         driver.cuMemSetAccess(range.begin.value, range.size.count, descriptors.data(), descriptors.size()));
 }
 
+void set_host_access(Driver& driver, AddressRange range, CUmemLocation location, CUmemAccess_flags flags) {
+  const CUmemAccessDesc descriptor{location, flags};
+  check(driver, Call::cuMemSetAccess, driver.cuMemSetAccess(range.begin.value, range.size.count, &descriptor, 1));
+}
+
 CUmemAccess_flags get_access(const Device& device, Address address) {
   const CUmemLocation location{CU_MEM_LOCATION_TYPE_DEVICE, device.ordinal()};
   unsigned long long flags = 0;

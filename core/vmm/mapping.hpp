@@ -34,7 +34,7 @@ class Mapping {
   static void close_run(std::span<Mapping* const> run);
 
  private:
-  bool can_undo() const noexcept { return chunk_->device()->can_undo(); }
+  bool can_undo() const noexcept { return chunk_->can_undo(); }
   static void require_neighbours(const Mapping& left, const Mapping& right);
   void unmap();
   /// After the driver unmapped it. A closed mapping that somebody still holds must not keep memory or addresses.

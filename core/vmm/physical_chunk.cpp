@@ -16,6 +16,16 @@ PhysicalChunk PhysicalChunk::create(std::shared_ptr<Device> device, Bytes size, 
   return PhysicalChunk(std::move(device), handle, size);
 }
 
+PhysicalChunk PhysicalChunk::create_on_host(std::shared_ptr<Device> device, Bytes size, CUmemLocation location) {
+  Driver& driver = device->driver();
+  device->context();  // some drivers want it for memory of the host, too
+  CUmemAllocationProp prop = device->allocation_prop(false);
+  prop.location = location;
+  CUmemGenericAllocationHandle handle = 0;
+  check(driver, Call::cuMemCreate, driver.cuMemCreate(&handle, size.count, &prop, 0));
+  return PhysicalChunk(std::move(device), handle, size, true);
+}
+
 PhysicalChunk PhysicalChunk::import_fd(std::shared_ptr<Device> device, int fd, Bytes size) {
   Driver& driver = device->driver();
   device->context();
@@ -27,8 +37,9 @@ PhysicalChunk PhysicalChunk::import_fd(std::shared_ptr<Device> device, int fd, B
   return PhysicalChunk(std::move(device), handle, size);
 }
 
-PhysicalChunk::PhysicalChunk(std::shared_ptr<Device> device, CUmemGenericAllocationHandle handle, Bytes size)
-    : device_(std::move(device)), handle_(handle), size_(size) {}
+PhysicalChunk::PhysicalChunk(std::shared_ptr<Device> device, CUmemGenericAllocationHandle handle, Bytes size,
+                             bool is_on_host)
+    : device_(std::move(device)), handle_(handle), size_(size), is_on_host_(is_on_host) {}
 
 PhysicalChunk::~PhysicalChunk() {
   ownership_.end_quietly([this] { release(); });
@@ -52,7 +63,7 @@ void PhysicalChunk::close() {
 }
 
 void PhysicalChunk::release() {
-  if (!device_->can_undo()) return;
+  if (!can_undo()) return;
   Driver& driver = device_->driver();
   check(driver, Call::cuMemRelease, driver.cuMemRelease(handle_));
 }

@@ -14,6 +14,8 @@ class PhysicalChunk {
  public:
   /// cuMemCreate. An exportable chunk may be handed to another process as a file descriptor.
   static PhysicalChunk create(std::shared_ptr<Device> device, Bytes size, bool is_exportable);
+  /// The same at a location of the host, for a device that maps it.
+  static PhysicalChunk create_on_host(std::shared_ptr<Device> device, Bytes size, CUmemLocation location);
   /// cuMemImportFromShareableHandle. `size` is what the exporter said; the descriptor stays the caller's.
   static PhysicalChunk import_fd(std::shared_ptr<Device> device, int fd, Bytes size);
 
@@ -29,17 +31,21 @@ class PhysicalChunk {
   Bytes size() const noexcept { return size_; }
   const std::shared_ptr<Device>& device() const noexcept { return device_; }
   bool is_open() const noexcept { return ownership_.is_held(); }
+  /// Whether it still exists. Memory of the host outlives an emulated device that is closed.
+  bool can_undo() const noexcept { return is_on_host_ ? device_->is_of_this_process() : device_->can_undo(); }
 
   /// cuMemRelease, legal while mapped: the memory returns when its last mapping is gone, too.
   void close();
 
  private:
-  PhysicalChunk(std::shared_ptr<Device> device, CUmemGenericAllocationHandle handle, Bytes size);
+  PhysicalChunk(std::shared_ptr<Device> device, CUmemGenericAllocationHandle handle, Bytes size,
+                bool is_on_host = false);
   void release();
 
   std::shared_ptr<Device> device_;
   CUmemGenericAllocationHandle handle_;
   Bytes size_;
+  bool is_on_host_;
   Ownership ownership_;
 };
 

@@ -94,6 +94,9 @@ class Driver:
     def open_gate(self, gate: int) -> None:
         """Opens a gate that Device.hold() made."""
 
+def host_memory() -> int:
+    """All memory of this machine, in bytes."""
+
 class Device:
     """
     One device; retains its primary context on first need and makes it current around calls.
@@ -437,6 +440,20 @@ class LakeOptions:
     def may_alias(self, arg: bool, /) -> None: ...
 
     @property
+    def may_spill(self) -> bool:
+        """Whether what the devices have no room for may lie on the host."""
+
+    @may_spill.setter
+    def may_spill(self, arg: bool, /) -> None: ...
+
+    @property
+    def location(self) -> str:
+        """'device', 'host' or 'host_numa'."""
+
+    @location.setter
+    def location(self, arg: str, /) -> None: ...
+
+    @property
     def placement(self) -> str:
         """'fill', 'balance' or 'near'."""
 
@@ -465,8 +482,8 @@ class Lease:
     def _devices(self) -> list[Device]:
         """Those of its pool."""
 
-    def _pieces(self) -> list[tuple[Device, int]]:
-        """Where its bytes lie, in order."""
+    def _pieces(self) -> list[tuple[Device | None, int]]:
+        """Where its bytes lie, in order; None: on the host."""
 
     def _stream(self) -> tuple[int, Device]:
         """
@@ -599,7 +616,7 @@ class Pool:
 
     def _snapshot(self) -> bytes:
         """
-        Rows of ten 64-bit numbers: segment, its size, its page, block, its size, requested, stream, state, is small, id.
+        Rows of eleven 64-bit numbers: segment, its size, its page, block, its size, requested, stream, state, is small, id, how much of it was spilled to the host.
         """
 
     def _find_broken_invariant(self) -> str | None: ...

@@ -24,9 +24,15 @@ __all__ = ["Buffer", "Piece"]
 
 
 class Piece(NamedTuple):
-    """A part of a buffer that lies on one device."""
+    """A part of a buffer that lies on one device, or on the host.
 
-    device: Device
+    Attributes:
+        device: whose memory it is; None: the host's, in a pool with ``spill="host"`` or ``location="host"``.
+        offset: where it begins, from the buffer's `ptr`.
+        nbytes: how many bytes it has.
+    """
+
+    device: Device | None
     offset: int
     nbytes: int
 
@@ -75,7 +81,7 @@ class Buffer(_native.Lease, Memory):
         found = []
         offset = 0
         for core, nbytes in self._pieces():
-            found.append(Piece(Device._of(core), offset, nbytes))
+            found.append(Piece(None if core is None else Device._of(core), offset, nbytes))
             offset += nbytes
         return tuple(found)
 
@@ -138,7 +144,12 @@ class Buffer(_native.Lease, Memory):
         yield
 
     def _viewed_devices(self) -> set[Device]:
-        return {piece.device for piece in self.pieces}
+        # Memory of the host is mapped for all devices of the pool, and closing one of them ends the pool.
+        touched = self._touched_devices()
+        return set(self._all_devices()) if any(piece.device is None for piece in self.pieces) else touched
+
+    def _touched_devices(self) -> set[Device]:
+        return {piece.device for piece in self.pieces if piece.device is not None}
 
     def _all_devices(self) -> list[Device]:
         return [Device._of(core) for core in self._devices]

@@ -62,6 +62,10 @@ class Memory:
     def _viewed_devices(self) -> set[Device]:
         """The devices whose memory a view shows: they cannot be closed under it."""
 
+    def _touched_devices(self) -> set[Device]:
+        """The devices whose own memory the CPU touches through a view."""
+        return self._viewed_devices()
+
     @abstractmethod
     def _host_rights(self) -> str:
         """What the CPU may do: ``"rw"``, ``"r"`` or ``"none"``."""
@@ -144,7 +148,7 @@ class Memory:
         return np.asarray(view).view(element)
 
     def _require_host_access(self) -> None:
-        for device in self._viewed_devices():
+        for device in self._touched_devices():
             if not device.is_host_backed:
                 raise ConfigError(
                     f"the CPU cannot touch the memory of {device!r}; copy it with copy_to(array), or use an emulated "

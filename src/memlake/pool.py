@@ -12,7 +12,14 @@ from memlake.device import Device, open_core
 from memlake.errors import BrokenInvariant, ClosedError, ConfigError, InvalidFree, MemlakeError, OutOfMemory
 from memlake.peer_devices import PeerDevices
 from memlake.policies import Options, resolve_policy
-from memlake.pool_arguments import device_list, high_mark, native_options, refuse_what_is_not_there_yet, require_pinned
+from memlake.pool_arguments import (
+    device_list,
+    high_mark,
+    native_options,
+    refuse_what_is_not_there_yet,
+    require_pinned,
+    total_memory,
+)
 from memlake.pool_attributes import NEVER_RELEASE, PoolAttributes, parse_threshold
 from memlake.pool_stats import PoolStats
 from memlake.shortage import Shortage
@@ -63,11 +70,15 @@ class Pool(_native.Pool, PoolAttributes):
             free above that goes back to the driver then. ``"max"``: freed memory stays until `trim`. CUDA's default
             is 0.
         initial_size: memory that is taken from the driver at once, for the default stream.
-        location: ``"device"``. Nothing else is offered yet.
+        location: where its memory lies: on the ``"device"``, or on the ``"host"`` (``"host_numa"``: on the host's NUMA
+            node nearest to the first device), where all devices of the pool and the CPU reach it. Needs the policy
+            ``"lake"``. A share such as ``"50%"`` is then one of the machine's memory.
         handle_type: None. Sharing between processes is not offered yet.
         placement: on which of several devices new memory is made: ``"fill"`` the first that has room, ``"balance"``
             them, or ``"near"``: the device of the request's stream first.
-        spill: None. Spilling to the host is not offered yet.
+        spill: ``"host"``: what the devices, or the limit, have no room for lies on the host, in the same contiguous
+            range; it is slower to reach, counted apart, and `limit` does not count it. None: such a request is refused.
+            Needs the policy ``"lake"``.
         allocation_type: ``"pinned"``, CUDA's word for memory that stays where it is. ``"managed"`` is refused: memory
             that the driver migrates cannot be mapped by a pool.
         decay: give back what was not needed for so many seconds; None: never. A thread looks after it, so it also
@@ -93,6 +104,7 @@ class Pool(_native.Pool, PoolAttributes):
         "_is_default",
         "_is_made",
         "_limit",
+        "_location",
         "_max_size",
         "_on",
         "_peers",
@@ -128,13 +140,14 @@ class Pool(_native.Pool, PoolAttributes):
         self._all = device_list(devices)
         self._on = self._all[0]
         cores = [open_core(device) for device in self._all]
-        self._total = total = sum(device.total_memory for device in self._all)
-        refuse_what_is_not_there_yet(location, handle_type, spill)
+        refuse_what_is_not_there_yet(handle_type)
         require_pinned(allocation_type)
+        self._policy = resolve_policy(policy)
+        native = native_options(self._policy, self._all, placement, location, spill)
+        self._location = location
+        self._total = total = total_memory(self._all, location)
         threshold = parse_threshold(release_threshold, total)
         self._decay = parse_decay(decay)
-        self._policy = resolve_policy(policy)
-        native = native_options(self._policy, self._all, placement)
         self._limit = None if limit is None else parse_bytes(limit, of=total, what="limit")
         self._max_size = None if max_size is None else parse_bytes(max_size, of=total, what="max_size")
         functions = on_failure if isinstance(on_failure, Iterable) else (on_failure,)
@@ -179,6 +192,11 @@ class Pool(_native.Pool, PoolAttributes):
     def policy(self) -> Options:
         """How memory is found."""
         return self._policy
+
+    @property
+    def location(self) -> str:
+        """Where its memory lies: ``"device"``, ``"host"`` or ``"host_numa"``."""
+        return self._location
 
     @property
     def is_open(self) -> bool:
@@ -337,7 +355,7 @@ class Pool(_native.Pool, PoolAttributes):
             # Whoever always answers "try again" must not keep the caller for ever.
             may_ask = tries < _MOST_TRIES and in_vain < _MOST_IN_VAIN
             if not may_ask or not any(function(size) for function in self.on_failure):
-                shortage = Shortage.of(refusal, self._policy)
+                shortage = Shortage.of(refusal, self._policy, self._location)
                 raise OutOfMemory(shortage.to_text(), shortage)
             tries += 1
             answer = attempt()

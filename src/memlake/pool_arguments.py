@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from memlake.policies import Options
     from memlake.pool import Pool
 
-__all__ = ["device_list", "high_mark", "native_options", "refuse_what_is_not_there_yet", "require_pinned"]
+__all__ = [
+    "device_list",
+    "high_mark",
+    "native_options",
+    "refuse_what_is_not_there_yet",
+    "require_pinned",
+    "total_memory",
+]
 
 
 def device_list(devices: Device | Sequence[Device]) -> tuple[Device, ...]:
@@ -38,14 +45,31 @@ def device_list(devices: Device | Sequence[Device]) -> tuple[Device, ...]:
     return tuple(devices)
 
 
+def total_memory(devices: tuple[Device, ...], location: str) -> int:
+    """What a share such as ``"50%"`` is of: the devices' memory, or the machine's if the pool lies there."""
+    return _native.host_memory() if location != "device" else sum(device.total_memory for device in devices)
+
+
 def native_options(
-    policy: Options, devices: tuple[Device, ...], placement: str
+    policy: Options, devices: tuple[Device, ...], placement: str, location: str, spill: str | None
 ) -> _native.TorchOptions | _native.LakeOptions | _native.StitchOptions | None:
+    """The policy's options as the core takes them."""
     if placement not in ("fill", "balance", "near"):
         raise ConfigError(f"placement must be 'fill', 'balance' or 'near', got {placement!r}")
+    if location not in ("device", "host", "host_numa"):
+        raise ConfigError(f"location must be 'device', 'host' or 'host_numa', got {location!r}")
+    if spill not in (None, "host"):
+        raise ConfigError(f"spill must be 'host' or None, got {spill!r}")
+    if spill is not None and location != "device":
+        raise ConfigError(f"a pool with location={location!r} is on the host already; leave spill out")
     native = policy.to_native()
     if isinstance(native, _native.LakeOptions):
         native.placement = placement
+        native.location = location
+        native.may_spill = spill is not None
+    elif location != "device" or spill is not None:
+        what = f"spill={spill!r}" if spill is not None else f"location={location!r}"
+        raise ConfigError(f'{what} needs the policy "lake"; {policy.name!r} knows the memory of one device')
     elif len(devices) > 1:
         raise ConfigError(
             f'a pool over {len(devices)} devices needs the policy "lake"; {policy.name!r} knows one device'
@@ -65,11 +89,9 @@ def require_pinned(allocation_type: str) -> None:
         raise ConfigError(f"allocation_type must be 'pinned', got {allocation_type!r}")
 
 
-def refuse_what_is_not_there_yet(location: str, handle_type: str | None, spill: str | None) -> None:
+def refuse_what_is_not_there_yet(handle_type: str | None) -> None:
     offered = {
-        "location": (location, "device", "pools of host memory do not exist yet"),
         "handle_type": (handle_type, None, "sharing between processes does not exist yet"),
-        "spill": (spill, None, "spilling to the host does not exist yet"),
     }
     for name, (given, only, reason) in offered.items():
         if given != only:

@@ -13,7 +13,10 @@ from memlake.errors import ConfigError
 __all__ = ["BlockInfo", "PoolSnapshot", "SegmentInfo"]
 
 _STATES = ("free", "live", "pending", "unmapped", "lent", "dead")  # the order of BlockState in the core
-_COLUMNS = ("segment", "segment_size", "page", "address", "nbytes", "requested", "stream", "state", "is_small", "id")
+_COLUMNS = (
+    *("segment", "segment_size", "page", "address", "nbytes", "requested"),
+    *("stream", "state", "is_small", "id", "on_host"),
+)
 # PyTorch's words for the states in which a block's bytes count; the others are no blocks there.
 _TORCH_STATES = {"free": "inactive", "live": "active_allocated", "pending": "active_awaiting_free"}
 
@@ -28,6 +31,7 @@ class BlockInfo:
         state: ``"live"``, ``"pending"``, ``"free"``; ``"unmapped"``: addresses without memory; ``"lent"``: in use
             through a buffer elsewhere, where its bytes count; ``"dead"``: addresses that wait to be unmapped.
         stream: handle of the stream that it is for.
+        on_host: how many of its bytes were spilled to the host.
     """
 
     address: int
@@ -35,6 +39,7 @@ class BlockInfo:
     requested: int
     state: str
     stream: int
+    on_host: int = 0
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,11 @@ class SegmentInfo:
         """Bytes of memory behind its addresses."""
         return sum(block.nbytes for block in self.blocks if block.state in _TORCH_STATES)
 
+    @property
+    def held_on_host(self) -> int:
+        """Of these, the bytes that were spilled to the host."""
+        return sum(block.on_host for block in self.blocks)
+
 
 class PoolSnapshot:
     """Segments and blocks of a pool at one instant. Taking one copies a table; the objects are made when asked for."""
@@ -82,8 +92,8 @@ class PoolSnapshot:
         """The segments, in order of their addresses."""
         found: dict[int, tuple[list[int], list[BlockInfo]]] = {}
         for row in self._table.tolist():
-            segment, _, _, address, nbytes, requested, stream, state, _, _ = row
-            block = BlockInfo(address, nbytes, requested, _STATES[state], stream)
+            segment, _, _, address, nbytes, requested, stream, state, _, _, on_host = row
+            block = BlockInfo(address, nbytes, requested, _STATES[state], stream, on_host)
             found.setdefault(segment, (row, []))[1].append(block)
         return tuple(
             SegmentInfo(address, row[1], row[2], bool(row[8]), tuple(blocks))

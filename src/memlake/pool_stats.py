@@ -29,7 +29,7 @@ class StreamStats:
 class PoolStats:
     """Everything a pool counts, from one moment. Sizes in bytes; a peak is the largest value since `reset_peaks`.
 
-    ``requested <= allocated <= held``, and ``live + pending + free == held``.
+    ``live + pending + free == held + held_on_host``, and ``requested <= allocated`` is at most that.
 
     Attributes:
         requested: what callers asked for, until their blocks are free again.
@@ -37,10 +37,12 @@ class PoolStats:
         live: blocks in use, with slack.
         pending: freed, but some stream may still use it.
         free: cached, ready for a request.
-        held: physical memory, created and not released.
+        held: physical memory, created and not released: on the pool's devices, or on the host with
+            ``location="host"``.
+        held_on_host: what was spilled to the host beside that (``spill="host"``); no limit counts it.
         limit: what may be held; None: no limit but the device.
         largest_contiguous: the largest free block.
-        requested_peak, allocated_peak, active_peak, held_peak: peaks; active is live and pending.
+        requested_peak, allocated_peak, active_peak, held_peak, held_on_host_peak: peaks; active is live and pending.
         fragmentation_at_peak: ``1 - allocated / held``, both read when held reached its peak; 0 if nothing was held.
         gmlake_fragmentation: ``1 - active_peak / held_peak``, the figure of the GMLake paper, for comparison.
         num_allocations, num_frees, num_live, num_pending, num_segments: counts.
@@ -59,12 +61,14 @@ class PoolStats:
     pending: int
     free: int
     held: int
+    held_on_host: int
     limit: int | None
     largest_contiguous: int
     requested_peak: int
     allocated_peak: int
     active_peak: int
     held_peak: int
+    held_on_host_peak: int
     fragmentation_at_peak: float
     gmlake_fragmentation: float
     num_allocations: int
@@ -90,14 +94,16 @@ class PoolStats:
             allocated=allocated,
             live=allocated,
             pending=active - allocated,
-            free=native["held"] - active,
+            free=native["held"] + native["held_on_host"] - active,
             held=native["held"],
+            held_on_host=native["held_on_host"],
             limit=limit,
             largest_contiguous=native["largest_free"],
             requested_peak=native["requested_peak"],
             allocated_peak=native["allocated_peak"],
             active_peak=native["active_peak"],
             held_peak=held_peak,
+            held_on_host_peak=native["held_on_host_peak"],
             fragmentation_at_peak=1 - native["allocated_at_held_peak"] / held_peak if held_peak else 0.0,
             gmlake_fragmentation=1 - native["active_peak"] / held_peak if held_peak else 0.0,
             num_allocations=native["num_allocations"],

@@ -21,6 +21,7 @@ _STEPS = {
     "release": "giving cached memory back",
     "wait_on_device": "letting streams wait on the device",
     "gather": "gathering free memory",
+    "spill": "memory of the host",
 }
 
 
@@ -52,6 +53,7 @@ class Shortage:
         rounded: what its policy makes of it.
         limit: what the pool may hold: its limit, or the device's memory.
         held: physical memory of the pool.
+        held_on_host: what it has on the host beside that.
         live: blocks in use, with slack.
         pending: freed, but some stream may still use it.
         free: cached in the pool, on any stream.
@@ -65,6 +67,7 @@ class Shortage:
         tried: what was tried, in order.
         policy: the name of the policy.
         page: the policy takes memory from the driver in multiples of this for such a request; 1 if it does not.
+        location: where the pool's memory lies.
         has_no_addresses: True if not memory was missing, but a range of addresses to map it to.
     """
 
@@ -85,9 +88,11 @@ class Shortage:
     policy: str = ""
     page: int = 1
     has_no_addresses: bool = False
+    held_on_host: int = 0
+    location: str = "device"
 
     @classmethod
-    def of(cls, native: dict[str, Any], policy: Options) -> Shortage:
+    def of(cls, native: dict[str, Any], policy: Options, location: str = "device") -> Shortage:
         """From what the core answers."""
         limit = min(native["limit"], native["device_total"])
         growth = max(0, min(limit - native["held"], native["device_free"]))
@@ -114,6 +119,8 @@ class Shortage:
             policy=policy.name,
             page=_page(policy, native["rounded"]),
             has_no_addresses=native["has_no_addresses"],
+            held_on_host=native["held_on_host"],
+            location=location,
         )
 
     @property
@@ -149,6 +156,10 @@ class Shortage:
             return _CONTIGUOUS.get(self.policy, _CONTIGUOUS["caching"])
         if self.reason == "pending":
             return "memory is freed but streams still use it; wait for them (stream.sync()), then try again"
+        if _STEPS["spill"] in (step.split(" (")[0] for step in self.tried):
+            return "neither the devices nor the host have the memory; free some, or ask for less"
+        if self.location != "device":
+            return "the host has no more memory to give; free some here or in other programs, or ask for less"
         if self.rounded > self.device_total:
             return f"the device has only {format_bytes(self.device_total)} in all; ask for less, or use a larger device"
         others = self.device_total - self.device_free - self.held
@@ -163,13 +174,15 @@ class Shortage:
     def to_text(self) -> str:
         """The whole story, in a few sentences."""
         rounded = "" if self.rounded == self.asked else f" (rounded up to {format_bytes(self.rounded)})"
+        on_host = f", and {format_bytes(self.held_on_host)} on the host" if self.held_on_host else ""
+        place = "device" if self.location == "device" else "host"
         parts = [
             f"no memory for {format_bytes(self.asked)}{rounded}.",
-            f"The pool holds {format_bytes(self.held)} of {format_bytes(self.limit)} it may hold: "
+            f"The pool holds {format_bytes(self.held)} of {format_bytes(self.limit)} it may hold{on_host}: "
             f"{format_bytes(self.live)} live, {format_bytes(self.pending)} pending, {format_bytes(self.free)} free, "
             f"the largest free block {format_bytes(self.largest_contiguous)} "
             f"(stitched: {format_bytes(self.largest_stitchable)}).",
-            f"The device has {format_bytes(self.device_free)} of {format_bytes(self.device_total)} left.",
+            f"The {place} has {format_bytes(self.device_free)} of {format_bytes(self.device_total)} left.",
         ]
         if self.pending_on:
             waiting = ", ".join(

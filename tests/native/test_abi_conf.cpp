@@ -20,7 +20,8 @@ memlake_pool* make_pool(const std::string& more) {
 PROCESS_TEST(a_configuration_that_makes_no_sense_is_refused_with_its_reason) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"polcy:caching", "unknown key 'polcy'"},
-      {"polcy:caching", "known: policy, limit, driver, devices, memory, backing, may_alias, expandable_segments"},
+      {"polcy:caching",
+       "known: policy, limit, driver, devices, memory, backing, may_alias, spill, expandable_segments"},
       {"policy:best", "policy must be lake, caching, expandable, stitch or direct, got 'best'"},
       {"policy", "cannot read 'policy'"},
       {"policy:", "cannot read"},
@@ -46,6 +47,8 @@ PROCESS_TEST(a_configuration_that_makes_no_sense_is_refused_with_its_reason) {
       {"policy:direct,max_split_size_mb:64", "PyTorch's options are for"},
       {"policy:caching,may_alias:False", "an option of policy:lake"},
       {"may_alias:no", "True or False"},
+      {"spill:disk", "spill must be host"},
+      {"policy:stitch,spill:host", "spill is an option of policy:lake"},
       {"roundup_power2_divisions:3", "a power of two"},
       {"roundup_power2_divisions:[3:1]", "powers of two of MiB"},
       {"roundup_power2_divisions:[4:1,]", "a power of two"},
@@ -71,6 +74,21 @@ PROCESS_TEST(a_device_that_is_not_there_is_refused) {
     EXPECT_EQ(memlake_last_error_code(), MEMLAKE_ERROR_INVALID_ARGUMENT);
   }
   EXPECT(memlake_pool_create("driver:emulated,devices:2,memory:64MiB", 1) != nullptr);
+}
+
+PROCESS_TEST(what_a_device_has_no_room_for_is_spilled_where_that_is_asked_for) {
+  EXPECT(memlake_pool_allocate(make_pool(",limit:64MiB"), 100 * kMiB, nullptr) == nullptr);
+  memlake_pool* const pool = make_pool(",limit:64MiB,spill:host");
+  void* const large = memlake_pool_allocate(pool, 100 * kMiB, nullptr);
+  EXPECT(large != nullptr);
+  memlake_pool_stats_t stats{};
+  stats.struct_size = sizeof stats;
+  EXPECT_EQ(memlake_pool_stats(pool, &stats), 0);
+  EXPECT_EQ(stats.held, 64 * kMiB);
+  EXPECT_EQ(stats.held_on_host, 36 * kMiB);
+  EXPECT_EQ(stats.held_on_host_peak, 36 * kMiB);
+  EXPECT(memlake_pool_allocate(pool, std::size_t{1} << 47, nullptr) == nullptr);
+  EXPECT(std::string(memlake_last_error()).find("and 36 MiB on the host") != std::string::npos);
 }
 
 PROCESS_TEST(a_limit_is_kept) {

@@ -3,38 +3,30 @@
 #include <algorithm>
 #include <map>
 #include <random>
-#include <stdexcept>
-#include <string>
-#include <variant>
 #include <vector>
 
 #include "driver/transfer.hpp"
-#include "emulated.hpp"
-#include "lake/lake_space.hpp"
-#include "live/live_pool.hpp"
+#include "lakes.hpp"
 #include "policy/torch_policy.hpp"
-#include "random_program.hpp"
 #include "space/segment_space.hpp"
-#include "test.hpp"
 
 namespace memlake {
 namespace {
 
+using test::ask;
+using test::calls;
 using test::counter;
+using test::expect_sound;
+using test::Leases;
+using test::make_lake;
+using test::OwnStream;
+using test::scatter;
+using test::take;
+using test::take_most;
 
-constexpr Bytes kUnlimited = TorchOptions::kUnlimited;
+constexpr Bytes kUnlimited = test::kUnlimited;
 constexpr Bytes kTotal = MiB * 512;
 const char* const kDevice = "devices=1,memory=512MiB,backing=none";
-
-std::shared_ptr<LivePool> make_lake(std::vector<std::shared_ptr<Device>> devices, LakeOptions options = {},
-                                    Bytes limit = kUnlimited) {
-  return LivePool::make(
-      std::move(devices),
-      [options](const auto& on, EventSource& events, Bytes most) {
-        return std::make_unique<LakeSpace>(on, options, events, most);
-      },
-      limit);
-}
 
 std::shared_ptr<LivePool> make_expandable(const std::shared_ptr<Device>& device) {
   return LivePool::make(
@@ -44,52 +36,6 @@ std::shared_ptr<LivePool> make_expandable(const std::shared_ptr<Device>& device)
         return std::make_unique<SegmentSpace>(on.front(), std::move(policy), events, most);
       },
       kUnlimited);
-}
-
-std::optional<Lease> ask(LivePool& pool, Bytes size, const StreamName& stream = {}) {
-  Shortage shortage;
-  return pool.allocate(size, stream, shortage);
-}
-
-Lease take(LivePool& pool, Bytes size, const StreamName& stream = {}) {
-  auto lease = ask(pool, size, stream);
-  if (!lease) throw std::runtime_error("no memory");
-  return *std::move(lease);
-}
-
-std::uint64_t calls(const LivePool& pool, const std::string& name = "") {
-  std::uint64_t sum = 0;
-  for (const auto& [known, count] : pool.stats().calls)
-    if (name.empty() || name == known) sum += count;
-  return sum;
-}
-
-void expect_sound(const LivePool& pool, std::source_location where = std::source_location::current()) {
-  if (const auto broken = pool.find_broken_invariant()) test::fail(*broken, where);
-}
-
-struct OwnStream {
-  std::shared_ptr<StreamOwner> owner;
-  explicit OwnStream(const std::shared_ptr<Device>& device) : owner(std::make_shared<StreamOwner>(device, true, 0)) {}
-  [[nodiscard]] StreamName name() const { return {.handle = owner->handle(), .owner = owner}; }
-};
-
-using Leases = std::vector<std::unique_ptr<Lease>>;
-
-/// Fills a pool with blocks of one size and frees every other one.
-Leases scatter(LivePool& pool, Bytes size, const StreamName& stream = {}) {
-  Leases leases;
-  while (auto lease = ask(pool, size, stream)) leases.push_back(std::make_unique<Lease>(*std::move(lease)));
-  Leases kept;
-  for (std::size_t i = 0; i < leases.size(); i += 2) kept.push_back(std::move(leases[i]));
-  return kept;
-}
-
-/// The largest block that a pool can give, in whole MiB.
-Lease take_most(LivePool& pool, Bytes at_most) {
-  for (Bytes size = at_most; size > MiB; size = size - MiB)
-    if (auto lease = ask(pool, size)) return *std::move(lease);
-  throw std::runtime_error("nothing can be had");
 }
 
 TEST(scattered_free_chunks_serve_a_request_without_new_memory) {

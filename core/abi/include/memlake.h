@@ -103,8 +103,10 @@ typedef struct memlake_pool_stats_t {
   uint64_t limit; /* what may be held; UINT64_MAX: no limit */
   uint64_t num_allocations;
   uint64_t num_frees;
-  uint64_t num_retries; /* requests for which everything cached was given back */
-  uint64_t num_ooms;    /* requests that found no memory */
+  uint64_t num_retries;  /* requests for which everything cached was given back */
+  uint64_t num_ooms;     /* requests that found no memory */
+  uint64_t held_on_host; /* with spill:host: memory on the host beside `held`, which no limit counts */
+  uint64_t held_on_host_peak;
 } memlake_pool_stats_t;
 
 MEMLAKE_API int memlake_pool_stats(memlake_pool* pool, memlake_pool_stats_t* stats);

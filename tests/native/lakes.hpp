@@ -1,0 +1,62 @@
+#pragma once
+
+// Lakes, and what tests of them have in common.
+
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "emulated.hpp"
+#include "lake/lake_space.hpp"
+#include "live/live_pool.hpp"
+#include "policy/torch_options.hpp"
+#include "random_program.hpp"
+#include "test.hpp"
+
+namespace memlake::test {
+
+inline constexpr Bytes kUnlimited = TorchOptions::kUnlimited;
+
+inline std::shared_ptr<LivePool> make_lake(std::vector<std::shared_ptr<Device>> devices, LakeOptions options = {},
+                                           Bytes limit = kUnlimited) {
+  return LivePool::make(
+      std::move(devices),
+      [options](const auto& on, EventSource& events, Bytes most) {
+        return std::make_unique<LakeSpace>(on, options, events, most);
+      },
+      limit);
+}
+
+inline std::optional<Lease> ask(LivePool& pool, Bytes size, const StreamName& stream = {}) {
+  Shortage shortage;
+  return pool.allocate(size, stream, shortage);
+}
+
+inline std::uint64_t calls(const LivePool& pool, const std::string& name = "") {
+  std::uint64_t sum = 0;
+  for (const auto& [known, count] : pool.stats().calls)
+    if (name.empty() || name == known) sum += count;
+  return sum;
+}
+
+using Leases = std::vector<std::unique_ptr<Lease>>;
+
+/// Fills a pool with blocks of one size and frees every other one.
+inline Leases scatter(LivePool& pool, Bytes size, const StreamName& stream = {}) {
+  Leases leases;
+  while (auto lease = ask(pool, size, stream)) leases.push_back(std::make_unique<Lease>(*std::move(lease)));
+  Leases kept;
+  for (std::size_t i = 0; i < leases.size(); i += 2) kept.push_back(std::move(leases[i]));
+  return kept;
+}
+
+/// The largest block that a pool can give, in whole MiB.
+inline Lease take_most(LivePool& pool, Bytes at_most) {
+  for (Bytes size = at_most; size > MiB; size = size - MiB)
+    if (auto lease = ask(pool, size)) return *std::move(lease);
+  throw std::runtime_error("nothing can be had");
+}
+
+}  // namespace memlake::test
