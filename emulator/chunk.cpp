@@ -15,11 +15,6 @@ constexpr int kKnownHandleTypes = 1 | 2 | 4 | 8;
 constexpr unsigned kUsageTilePool = 1;
 constexpr unsigned kUsageHwDecompress = 2;
 
-/// All the memory of this machine: what host chunks may take together.
-std::uint64_t host_memory() {
-  return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-}
-
 void check_handle_types(const CUmemAllocationProp& prop, bool is_host) {
   const int types = prop.requestedHandleTypes;
   if ((types & ~kKnownHandleTypes) != 0) invalid("requestedHandleTypes ", types, " names no handle type");
@@ -84,18 +79,19 @@ std::uint64_t Chunks::create(std::uint64_t size, const CUmemAllocationProp& prop
     invalid("size ", size, " is not a multiple of the granularity ", chunk->granularity());
   if (device != nullptr) check_usable(*device);
   reclaim();
-  const std::uint64_t room = device != nullptr ? device->free() : host_memory() - std::min(host_used_, host_memory());
+  const std::uint64_t room = device != nullptr ? device->free() : devices_.host().free();
   if (size > room)
     refuse(CUDA_ERROR_OUT_OF_MEMORY, device != nullptr ? text("device ", device->ordinal) : "the host", " has ", room,
            " bytes left, ", size, " were asked for");
 
   const bool has_bytes = device == nullptr || device->is_host_backed();
   if ((prop.requestedHandleTypes & kPosix) != 0) {
-    chunk->storage = Storage(make_shareable_file(chunk->device_or_host(), size, chunk->prop, chunk->identity));
+    chunk->storage =
+        Storage(make_shareable_file(Shared::chunk, chunk->device_or_host(), size, chunk->prop, chunk->identity));
   } else if (device != nullptr && has_bytes) {
     chunk->storage = Storage(device->heap_file(), size, device->config.granularity);
   } else if (has_bytes) {
-    chunk->storage = Storage(make_shareable_file(kHost, size, chunk->prop, chunk->identity));
+    chunk->storage = Storage(make_shareable_file(Shared::chunk, kHost, size, chunk->prop, chunk->identity));
   }
   if (device == nullptr) chunk->view = arena_.view(size, chunk->storage.fd());
   if (device != nullptr && device->config.poison && has_bytes) chunk->storage.poison(size);
@@ -105,7 +101,9 @@ std::uint64_t Chunks::create(std::uint64_t size, const CUmemAllocationProp& prop
   return add_handle(made).value;
 }
 
-void Chunks::charge(Chunk& chunk) { (chunk.device != nullptr ? chunk.device->used : host_used_) += chunk.size; }
+void Chunks::charge(Chunk& chunk) {
+  (chunk.device != nullptr ? chunk.device->used : devices_.host().used) += chunk.size;
+}
 
 Handle& Chunks::add_handle(Chunk& chunk) {
   const std::uint64_t value = kHandleBase + next_handle_++;
@@ -162,7 +160,7 @@ void Chunks::retire_if_unused(Chunk& chunk) {
 }
 
 void Chunks::retire(Chunk& chunk) {
-  (chunk.device != nullptr ? chunk.device->used : host_used_) -= chunk.size;
+  (chunk.device != nullptr ? chunk.device->used : devices_.host().used) -= chunk.size;
   lingering_.erase(chunk.id);
   chunks_.erase(chunk.id);
 }
@@ -191,8 +189,8 @@ std::uint64_t Chunks::import_file(int fd, CUmemAllocationHandleType type, const 
       refuse(CUDA_ERROR_NOT_SUPPORTED, "handle type ", +type, " is not supported here");
     invalid("handle type ", +type, " is unknown");
   }
-  const auto header = read_shareable_header(fd);
-  if (!header) invalid("file descriptor ", fd, " is not exported device memory");
+  const auto header = read_shareable_header(fd, Shared::chunk);
+  if (!header) invalid("file descriptor ", fd, " is not an exported chunk");
   for (const auto& [id, chunk] : chunks_) {
     if (!chunk->storage.is_own_file() || chunk->identity != header->identity) continue;
     lingering_.erase(id);
@@ -202,7 +200,7 @@ std::uint64_t Chunks::import_file(int fd, CUmemAllocationHandleType type, const 
   if (header->device != kHost && device == nullptr)
     invalid("the memory was exported from device ", header->device, ", which this process does not have");
   if (device != nullptr) check_usable(*device);
-  const std::uint64_t total = device != nullptr ? device->config.memory : host_memory();
+  const std::uint64_t total = device != nullptr ? device->config.memory : HostMemory::total();
   auto chunk = std::make_unique<Chunk>(Chunk{.id = next_id_,
                                              .size = header->size,
                                              .device = device,

@@ -99,7 +99,6 @@ class Chunks {
   std::unordered_map<std::uint64_t, Handle> handles_;                 // by value; references to values stay valid
   std::unordered_set<std::uint64_t> of_closed_devices_;               // handles that may be released late without blame
   std::unordered_set<std::uint64_t> lingering_;                       // ids of chunks that only a descriptor keeps
-  std::uint64_t host_used_ = 0;
   std::uint64_t next_id_ = 1;
   std::uint64_t next_handle_ = 1;
 };

@@ -16,23 +16,25 @@ namespace {
 
 constexpr std::uint64_t kLargestDevice = std::uint64_t{1} << 44;       // 16 TiB: what the address window can show
 constexpr std::uint64_t kLargestGranularity = std::uint64_t{1} << 30;  // every address is aligned for every device
+constexpr std::uint64_t kPoolStep = std::uint64_t{2} << 20;
 constexpr int kMostDevices = 64;
 
-constexpr std::array<std::pair<std::string_view, Switch>, 6> kSwitches{{
+constexpr std::array<std::pair<std::string_view, Switch>, 7> kSwitches{{
     {"map_across_reservations", Switch::map_across_reservations},
     {"unmap_across_reservations", Switch::unmap_across_reservations},
     {"set_access_subrange", Switch::set_access_subrange},
     {"address_free_while_mapped", Switch::address_free_while_mapped},
     {"map_offset_nonzero", Switch::map_offset_nonzero},
     {"inflight_unmap", Switch::inflight_unmap},
+    {"alloc_async_zero", Switch::alloc_async_zero},
 }};
 
 /// What the `nvidia` profile relaxes: everything but offsets, which no CUDA driver accepts.
-constexpr unsigned kNvidiaRelaxes = 0b111111U & ~(1U << static_cast<unsigned>(Switch::map_offset_nonzero));
+constexpr unsigned kNvidiaRelaxes = 0b1111111U & ~(1U << static_cast<unsigned>(Switch::map_offset_nonzero));
 
 constexpr std::string_view kKeys =
-    "devices, memory, granularity, recommended, peers, profile, relax, backing, streams, driver, poison, name, report, "
-    "ledger";
+    "devices, memory, granularity, recommended, peers, profile, relax, backing, streams, pool_segment, driver, poison, "
+    "name, report, ledger";
 
 std::vector<std::string_view> split(std::string_view whole, char separator) {
   std::vector<std::string_view> parts;
@@ -137,6 +139,9 @@ void check(const DeviceConfig& device) {
   if (device.memory < device.granularity || device.memory > kLargestDevice)
     invalid("emulator configuration: memory=", device.memory, " is not between the granularity ", device.granularity,
             " and ", kLargestDevice, " bytes (16 TiB)");
+  if (device.pool_segment == 0 || device.pool_segment % kPoolStep != 0)
+    invalid("emulator configuration: pool_segment=", device.pool_segment, " is not a multiple of ", kPoolStep,
+            " bytes (2 MiB)");
 }
 
 }  // namespace
@@ -174,6 +179,8 @@ GroupConfig parse_config(std::string_view config) {
     } else if (key == "streams") {
       device.streams =
           parse_choice<StreamMode>(key, value, {"threads", StreamMode::threads}, {"manual", StreamMode::manual});
+    } else if (key == "pool_segment") {
+      device.pool_segment = parse_bytes(key, value);
     } else if (key == "driver") {
       const auto version = parse_number(key, value, "a driver version such as 13000");
       if (version < 11020 || version > 99990)

@@ -18,6 +18,7 @@ enum class Switch : unsigned {
   address_free_while_mapped,
   map_offset_nonzero,
   inflight_unmap,
+  alloc_async_zero,
 };
 
 enum class Profile { strict, nvidia };
@@ -32,6 +33,7 @@ struct DeviceConfig {
   Profile profile = Profile::strict;
   Backing backing = Backing::host;
   StreamMode streams = StreamMode::threads;
+  std::uint64_t pool_segment = std::uint64_t{32} << 20;  ///< how much a memory pool takes at a time, at least
   bool poison = false;
   std::string name = "memlake emulated GPU";
   unsigned relaxed = 0;  ///< bit set of Switch

@@ -1,5 +1,7 @@
 #include "device.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -24,6 +26,10 @@ constexpr std::array<int, kLastAttribute + 1> kAttributes = [] {
 }();
 
 }  // namespace
+
+std::uint64_t HostMemory::total() {
+  return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
 
 bool Device::can_access(int peer) const { return std::ranges::find(peers, peer) != peers.end(); }
 

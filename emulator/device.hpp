@@ -40,6 +40,14 @@ struct Device {
   [[nodiscard]] std::optional<int> attribute(int id) const;  ///< empty: no such attribute
 };
 
+/// The memory of this machine that the driver was asked for: what host chunks and host pools take together.
+struct HostMemory {
+  std::uint64_t used = 0;
+
+  static std::uint64_t total();
+  [[nodiscard]] std::uint64_t free() const { return total() > used ? total() - used : 0; }
+};
+
 class Devices {
  public:
   /// Makes the devices of a group; returns the ordinal of the first. All or nothing.
@@ -54,6 +62,8 @@ class Devices {
   /// Null instead of a refusal.
   Device* find_open(int ordinal);
 
+  HostMemory& host() { return host_; }
+
   [[nodiscard]] int count() const { return static_cast<int>(all_.size()); }
   [[nodiscard]] const std::vector<std::unique_ptr<Device>>& all() const { return all_; }
 
@@ -67,6 +77,7 @@ class Devices {
   void update_alignment();
 
   std::vector<std::unique_ptr<Device>> all_;  // index = ordinal; closed ones stay
+  HostMemory host_;
   std::uint64_t address_alignment_ = std::uint64_t{2} << 20;
 };
 

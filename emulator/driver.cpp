@@ -96,8 +96,15 @@ void Driver::destroy_context(Lock& lock, Context& context) {
   const auto is_its = [&](const auto& allocation) { return allocation.context == context.handle; };
   changed.wait(lock, [&] { return !is_running_on(plain.all(), is_its) && !is_running_on(plain.all_host(), is_its); });
   plain.drop_context(context);
+  Device& device = *context.device;
   contexts.erase(context);
+  if (device.live_contexts == 0) drop_pools(lock, device);
   changed.notify_all();
+}
+
+void Driver::drop_pools(Lock& lock, Device& device) {
+  changed.wait(lock, [&] { return !pools.is_in_use(device); });
+  pools.drop_device(device);
 }
 
 template <class Ranges, class Selects>
@@ -119,6 +126,7 @@ void Driver::close_device(Lock& lock, Device& device) {
     return device.live_contexts == 0 &&
            !is_running_on(mappings.all(), [&](const Mapping& mapping) { return mapping.chunk().device == &device; });
   });
+  drop_pools(lock, device);
   mappings.drop_device(device);
   chunks.drop_device(device);
   device.used = 0;

@@ -18,6 +18,7 @@
 #include "mapping.hpp"
 #include "memory_map.hpp"
 #include "plain_memory.hpp"
+#include "pool.hpp"
 #include "stream.hpp"
 #include "work.hpp"
 
@@ -38,10 +39,11 @@ class Driver {
   InFlight in_flight;
   Mappings mappings{devices, chunks, arena, in_flight};
   PlainMemory plain{arena};
-  MemoryMap memory{mappings, plain, arena};
   Streams streams{changed, mutex, in_flight, contexts, [this](const std::string& sentence) {
                     ledger.note_warning(Origin{.call = "a stream"}, sentence + "; its context is lost (sticky 700)");
                   }};
+  Pools pools{devices, chunks, arena, in_flight, streams};
+  MemoryMap memory{mappings, plain, pools, arena};
 
   /// cuInit. Makes the devices of MEMLAKE_EMULATOR, or a default one if there is none at all.
   void initialize();
@@ -49,7 +51,7 @@ class Driver {
   int add_devices(const GroupConfig& group);
   void close_device(Lock& lock, Device& device);
 
-  /// Ends a context: its work, streams, events and plain allocations.
+  /// Ends a context: its work, streams, events and plain allocations; with the last one of a device also its pools.
   void destroy_context(Lock& lock, Context& context);
 
   /// Everything that exists and happened, as JSON.
@@ -63,6 +65,7 @@ class Driver {
 
  private:
   void add_devices_of_environment();
+  void drop_pools(Lock& lock, Device& device);
   int add_group(const GroupConfig& group);
   std::string write_json();
   std::string write_text();

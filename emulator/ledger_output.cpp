@@ -72,6 +72,7 @@ std::string Driver::ledger_text(Lock& lock) {
 
 std::string Driver::write_json() {
   chunks.reclaim();
+  pools.reclaim();
   Json json;
   json.object([&] {
     write_all(json, "devices", devices.all(), [&](const auto& device) {
@@ -135,6 +136,37 @@ std::string Driver::write_json() {
       json.field("kind", entry.second.is_registered ? "registered" : "pinned");
       write_origin(json, callers_, entry.second.made_by);
     });
+    write_all(json, "pools", pools.all(), [&](const auto& entry) {
+      const Pool& pool = *entry.second;
+      json.field("handle", pool.handle);
+      json.field("device", pool.device_or_host());
+      json.field("location", pool.device != nullptr ? "device" : "host");
+      json.field("is_default", pool.is_default);
+      json.field("is_current", pools.is_current(pool));
+      json.field("is_destroyed", pool.is_destroyed);
+      json.field("exported", pool.is_exported);
+      json.field("imported", pool.is_imported());
+      json.field("held", pool.held());
+      json.field("used", pool.used());
+      json.field("allocations", pool.live);
+      json.field("release_threshold", pool.release_threshold);
+      json.member("reuses", [&] {
+        json.object([&] {
+          for (std::size_t i = 0; i < kReuseNames.size(); ++i)
+            json.field(kReuseNames[i], pool.memory != nullptr ? pool.memory->reuses()[i] : 0);
+        });
+      });
+      write_origin(json, callers_, pool.made_by);
+    });
+    write_all(json, "pool_allocations", pools.allocations(), [&](const auto& entry) {
+      const PoolAllocation& allocation = entry.second;
+      json.field("address", allocation.address);
+      json.field("size", allocation.size);
+      json.field("device", allocation.pool->device_or_host());
+      json.field("pool", allocation.pool->handle);
+      json.field("stream", allocation.stream);
+      write_origin(json, callers_, allocation.made_by);
+    });
     write_all(json, "contexts", sorted(contexts.all()), [&](const auto* entry) {
       const Context& context = entry->second;
       json.field("device", context.device->ordinal);
@@ -172,6 +204,7 @@ std::string Driver::write_json() {
 
 std::string Driver::write_text() {
   chunks.reclaim();
+  pools.reclaim();
   std::ostringstream out;
   const auto line = [&](const char* what, std::uint64_t address, std::uint64_t size, const Origin& origin) {
     out << "  " << what << " " << Hex{address} << ", " << size << " bytes, made by " << origin.call << " (call "
@@ -189,6 +222,10 @@ std::string Driver::write_text() {
   for (const auto& [address, mapping] : mappings.all()) line("still mapped:", address, mapping.size, mapping.made_by);
   for (const auto& [address, allocation] : plain.all())
     line("still allocated:", address, allocation.size, allocation.made_by);
+  for (const auto& [handle, pool] : pools.all())
+    if (!pool->is_default) line("still there: pool", handle, pool->held(), pool->made_by);
+  for (const auto& [address, allocation] : pools.allocations())
+    line("still allocated from a pool:", address, allocation.size, allocation.made_by);
   for (const Remark& violation : ledger.violations())
     out << "  violation in " << violation.origin.call << ": " << violation.sentence << "\n";
   std::uint64_t total = 0;

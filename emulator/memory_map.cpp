@@ -4,7 +4,7 @@
 
 namespace memlake::emulator {
 
-MemoryMap::Step MemoryMap::look(std::uint64_t address) const {
+MemoryMap::Step MemoryMap::look(std::uint64_t address, Moment moment) const {
   if (!arena_.contains(address)) {
     const HostAllocation* host = plain_.find_host(address);
     return {.end = host != nullptr ? host->address + host->size : UINT64_MAX, .host = host};
@@ -13,8 +13,10 @@ MemoryMap::Step MemoryMap::look(std::uint64_t address) const {
     const auto part = std::ranges::find_if(mapping->parts, [&](const auto& p) { return address - p.address < p.size; });
     return {.end = part->address + part->size, .mapping = mapping, .part = &*part};
   }
-  if (const Allocation* allocation = plain_.find(address))
-    return {.end = allocation->address + allocation->size, .allocation = allocation};
+  if (const PoolAllocation* pooled = pools_.find_allocation(address))
+    return {.end = pooled->address + pooled->size, .pooled = pooled};
+  const Allocation* allocation = moment == Moment::call ? plain_.find(address) : plain_.find_for_work(address);
+  if (allocation != nullptr) return {.end = allocation->address + allocation->size, .allocation = allocation};
   return {.end = address};
 }
 
@@ -22,17 +24,55 @@ bool MemoryMap::is_device_reachable(std::uint64_t address) const {
   return arena_.contains(address) || plain_.find_host(address) != nullptr;
 }
 
+bool MemoryMap::is_device_address(std::uint64_t address) const {
+  if (!arena_.contains(address)) return false;
+  const PoolAllocation* pooled = pools_.find_allocation(address);
+  return pooled == nullptr || pooled->pool->device != nullptr;
+}
+
 bool MemoryMap::is_pinned(std::uint64_t address, std::uint64_t size) const {
+  if (const PoolAllocation* pooled = pools_.find_allocation(address))
+    return pooled->pool->device == nullptr && pooled->contains(address, size);
   const HostAllocation* host = plain_.find_host(address);
   return host != nullptr && address + size <= host->address + host->size;
 }
 
-std::string MemoryMap::why_not(const Context& context, const Touch& touch, bool is_kernel) const {
+std::string MemoryMap::why_not_pooled(const Context& context, const PoolAllocation& pooled, const Touch& touch,
+                                      bool is_kernel) {
+  if (!pooled.contains(touch.address, touch.size))
+    return text("the range from ", Hex{touch.address}, " to ", Hex{touch.address + touch.size},
+                " runs over the end of the allocation at ", Hex{pooled.address}, ", ",
+                Hex{pooled.address + pooled.size});
+  const Pool& pool = *pooled.pool;
+  if (pool.device == nullptr && !is_kernel) return "";  // host memory, which every copy engine reaches
+  const unsigned wanted = touch.is_write ? 3 : 1;
+  const unsigned granted = pool.rights.of(context.device->ordinal);
+  if ((granted & wanted) == wanted) return "";
+  return text("device ", context.device->ordinal, " has ", granted == 0 ? "no" : "only read", " access to the pool of ",
+              Hex{touch.address}, "; grant it with cuMemPoolSetAccess");
+}
+
+std::string MemoryMap::why_gone(const Touch& touch) const {
+  const bool was_plain = plain_.find(touch.address) == nullptr && plain_.find_for_work(touch.address) != nullptr;
+  const bool was_pooled =
+      pools_.find_allocation(touch.address) == nullptr && pools_.find_leaving(touch.address, touch.size) != nullptr;
+  return was_plain || was_pooled ? text("the memory at ", Hex{touch.address}, " was freed before (cuMemFreeAsync)")
+                                 : "";
+}
+
+std::string MemoryMap::why_not(const Context& context, const Touch& touch, bool is_kernel, Moment moment) const {
   const std::uint64_t end = touch.address + touch.size;
   if (end < touch.address) return text("the range at ", Hex{touch.address}, " wraps around");
+  if (moment == Moment::work)
+    if (const PoolAllocation* leaving = pools_.find_leaving(touch.address, touch.size))
+      return why_not_pooled(context, *leaving, touch, is_kernel);
   for (std::uint64_t at = touch.address; at < end;) {
-    const Step step = look(at);
-    if (step.mapping != nullptr) {
+    const Step step = look(at, moment);
+    if (step.pooled != nullptr) {
+      const Touch rest{at, end - at, touch.is_write};
+      if (std::string refusal = why_not_pooled(context, *step.pooled, rest, is_kernel); !refusal.empty())
+        return refusal;
+    } else if (step.mapping != nullptr) {
       const unsigned wanted = touch.is_write ? 3 : 1;
       const unsigned granted = step.part->rights.of(context.device->ordinal);
       if ((granted & wanted) != wanted)
@@ -57,12 +97,12 @@ std::string MemoryMap::why_not(const Context& context, const Touch& touch, bool 
   return "";
 }
 
-std::string MemoryMap::why_not_copy(const Context& context, const Touch& touch) const {
-  return why_not(context, touch, false);
+std::string MemoryMap::why_not_copy(const Context& context, const Touch& touch, Moment moment) const {
+  return why_not(context, touch, false, moment);
 }
 
 std::string MemoryMap::why_not_kernel(const Context& context, const Touch& touch) const {
-  return why_not(context, touch, true);
+  return why_not(context, touch, true, Moment::work);
 }
 
 std::uint64_t MemoryMap::bytes_at(const Step& step, std::uint64_t address) {
@@ -72,14 +112,17 @@ std::uint64_t MemoryMap::bytes_at(const Step& step, std::uint64_t address) {
     if (chunk.device != nullptr) return address;
     return chunk.view.address() + step.mapping->offset + (address - step.mapping->address);
   }
+  if (step.pooled != nullptr) return step.pooled->pool->has_bytes() ? address : 0;
   return step.allocation == nullptr || step.allocation->device->is_host_backed() ? address : 0;
 }
 
 std::vector<Stretch> MemoryMap::stretches(std::uint64_t address, std::uint64_t size) const {
   std::vector<Stretch> found;
   const std::uint64_t end = address + size;
+  if (const PoolAllocation* leaving = pools_.find_leaving(address, size))
+    return {{address, size, leaving->pool->has_bytes() ? address : 0}};
   for (std::uint64_t at = address; at < end;) {
-    const Step step = look(at);
+    const Step step = look(at, Moment::work);
     const std::uint64_t next = std::min(step.end, end);
     const std::uint64_t bytes = bytes_at(step, at);
     const bool goes_on =

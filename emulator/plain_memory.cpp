@@ -180,7 +180,19 @@ void PlainMemory::unregister_host(void* pointer) {
   host_.erase(found);
 }
 
-const Allocation* PlainMemory::find(std::uint64_t address) const { return containing(allocations_, address); }
+void PlainMemory::begin_leaving(std::uint64_t address) { allocations_.at(address).is_leaving = true; }
+
+void PlainMemory::finish_leaving(std::uint64_t address, std::uint64_t id) {
+  const auto found = allocations_.find(address);
+  if (found != allocations_.end() && found->second.id == id) free(address);
+}
+
+const Allocation* PlainMemory::find(std::uint64_t address) const {
+  const Allocation* found = find_for_work(address);
+  return found == nullptr || found->is_leaving ? nullptr : found;
+}
+
+const Allocation* PlainMemory::find_for_work(std::uint64_t address) const { return containing(allocations_, address); }
 
 const HostAllocation* PlainMemory::find_host(std::uint64_t address) const { return containing(host_, address); }
 

@@ -25,6 +25,7 @@ struct Allocation {
   std::uint64_t id;  ///< CU_POINTER_ATTRIBUTE_BUFFER_ID
   Storage storage;   ///< empty for a small one, which lives in a slab
   Origin made_by;
+  bool is_leaving = false;  ///< freed in the order of a stream that has not come to it (cuMemFreeAsync)
 };
 
 struct HostAllocation {
@@ -44,6 +45,11 @@ class PlainMemory {
   std::uint64_t allocate(Context& context, std::uint64_t bytes, const Origin& origin);
   void free(std::uint64_t address);
 
+  /// The program has it no more; work from before may still use it.
+  void begin_leaving(std::uint64_t address);
+  /// Frees it then, unless its context has ended and taken it along.
+  void finish_leaving(std::uint64_t address, std::uint64_t id);
+
   void* allocate_host(const Context& context, std::uint64_t bytes, unsigned flags, const Origin& origin);
   void free_host(void* pointer);
   void register_host(const Context& context, void* pointer, std::uint64_t bytes, unsigned flags, const Origin& origin);
@@ -51,6 +57,8 @@ class PlainMemory {
 
   /// What contains an address; null if nothing does.
   [[nodiscard]] const Allocation* find(std::uint64_t address) const;
+  /// The same for work of a stream: also what is leaving.
+  [[nodiscard]] const Allocation* find_for_work(std::uint64_t address) const;
   [[nodiscard]] const HostAllocation* find_host(std::uint64_t address) const;
 
   void drop_context(const Context& context);

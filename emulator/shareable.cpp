@@ -20,20 +20,22 @@ namespace memlake::emulator {
 namespace {
 
 constexpr std::array<char, 8> kMagic{'m', 'e', 'm', 'l', 'a', 'k', 'e', '\0'};
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr std::uint64_t kHeaderRoom = 4096;
 constexpr int kSeals = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
 
 static_assert(std::is_trivially_copyable_v<ShareableHeader> && sizeof(ShareableHeader) <= kHeaderRoom);
 
-flock last_byte(std::uint64_t file_size, short type) {
+flock lock_of(std::uint64_t offset, std::uint64_t size, short type) {
   flock lock{};
   lock.l_type = type;
   lock.l_whence = SEEK_SET;
-  lock.l_start = static_cast<off_t>(file_size - 1);
-  lock.l_len = 1;
+  lock.l_start = static_cast<off_t>(offset);
+  lock.l_len = static_cast<off_t>(size);
   return lock;
 }
+
+flock last_byte(std::uint64_t file_size, short type) { return lock_of(file_size - 1, 1, type); }
 
 std::uint64_t file_size(int fd) {
   struct stat status{};
@@ -52,12 +54,15 @@ bool is_consistent(const ShareableHeader& header) {
 
 }  // namespace
 
-int make_shareable_file(int device, std::uint64_t size, const cuda::CUmemAllocationProp& prop, Identity& identity) {
+int make_shareable_file(Shared kind, int device, std::uint64_t size, const cuda::CUmemAllocationProp& prop,
+                        Identity& identity) {
   check_file_length(size + kHeaderRoom);
-  const int fd = guarded_descriptor(memfd_create("memlake-chunk", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const char* name = kind == Shared::chunk ? "memlake-chunk" : "memlake-pool";
+  const int fd = guarded_descriptor(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ShareableHeader header{};
   header.magic = kMagic;
   header.version = kVersion;
+  header.kind = kind;
   header.device = device;
   header.size = size;
   header.prop = prop;
@@ -70,20 +75,20 @@ int make_shareable_file(int device, std::uint64_t size, const cuda::CUmemAllocat
   if (!is_made) {
     const int error = errno;
     close(fd);
-    refuse(CUDA_ERROR_OUT_OF_MEMORY, "the system cannot make a file for an exportable chunk: ", std::strerror(error));
+    refuse(CUDA_ERROR_OUT_OF_MEMORY, "the system cannot make a file for exportable memory: ", std::strerror(error));
   }
   identity = header.identity;
   return fd;
 }
 
-std::optional<ShareableHeader> read_shareable_header(int fd) {
+std::optional<ShareableHeader> read_shareable_header(int fd, Shared kind) {
   const std::uint64_t length = file_size(fd);
   const int seals = fcntl(fd, F_GET_SEALS);  // -1 for what is no memfd
   if (length <= kHeaderRoom || seals < 0 || (seals & kSeals) != kSeals) return std::nullopt;
   ShareableHeader header{};
   if (pread(fd, &header, sizeof header, static_cast<off_t>(length - kHeaderRoom)) != sizeof header) return std::nullopt;
   if (header.magic != kMagic || header.version != kVersion || header.size != length - kHeaderRoom) return std::nullopt;
-  return is_consistent(header) ? std::optional(header) : std::nullopt;
+  return header.kind == kind && is_consistent(header) ? std::optional(header) : std::nullopt;
 }
 
 int open_shared(int fd) {
@@ -96,6 +101,16 @@ int open_shared(int fd) {
 
 bool is_shared(int fd) {
   flock lock = last_byte(file_size(fd), F_WRLCK);
+  return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+void note_use(int fd, std::uint64_t offset, std::uint64_t size, bool is_used) {
+  flock lock = lock_of(offset, size, is_used ? F_RDLCK : F_UNLCK);
+  fcntl(fd, F_OFD_SETLK, &lock);  // cannot conflict: nobody takes these locks for writing
+}
+
+bool is_used_elsewhere(int fd, std::uint64_t offset, std::uint64_t size) {
+  flock lock = lock_of(offset, size, F_WRLCK);
   return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 

@@ -14,6 +14,8 @@ namespace memlake::emulator {
 class HeapFile {
  public:
   HeapFile();
+  /// Slices of a file that exists: the first `length` bytes of it. Owns the descriptor.
+  HeapFile(int fd, std::uint64_t length) : fd_(fd), offsets_(0, length) {}
   ~HeapFile();
   HeapFile(const HeapFile&) = delete;
   HeapFile& operator=(const HeapFile&) = delete;

@@ -10,6 +10,7 @@ namespace {
 constexpr std::uint64_t kStreamBase = 0x05D'0000'0000'0000;  // looks like nothing else; values are never used twice
 constexpr std::uint64_t kEventBase = 0x0E7'0000'0000'0000;
 constexpr std::uint64_t kHandleStep = 16;
+constexpr std::size_t kMostGoneStreams = 64;  // that a clock may remember before it is swept
 
 CompletionRef done_now() {
   auto completion = std::make_shared<Completion>();
@@ -87,12 +88,46 @@ void Streams::erase_if_finished(const Stream& stream) {
 std::vector<CompletionRef> Streams::implicit_waits(const Stream& stream) const {
   std::vector<CompletionRef> waits;
   if (!stream.is_blocking()) return waits;
-  for (const auto& [handle, other] : streams_) {
-    const bool is_legacy_pair = (stream.kind == Stream::Kind::legacy) != (other->kind == Stream::Kind::legacy);
-    if (is_legacy_pair && other->context == stream.context && other->is_blocking() && is_pending(other->last))
-      waits.push_back(other->last);
-  }
+  for (const auto& [handle, other] : streams_)
+    if (is_legacy_pair(stream, *other) && is_pending(other->last)) waits.push_back(other->last);
   return waits;
+}
+
+bool Streams::is_legacy_pair(const Stream& one, const Stream& other) {
+  return (one.kind == Stream::Kind::legacy) != (other.kind == Stream::Kind::legacy) && one.context == other.context &&
+         one.is_blocking() && other.is_blocking();
+}
+
+const Clock& Streams::before(Stream& stream) {
+  if (stream.is_blocking())
+    for (const auto& [handle, other] : streams_)
+      if (is_legacy_pair(stream, *other) && !stream.before.covers(handle, other->position))
+        stream.before.merge(other->before);
+  return stream.before;
+}
+
+std::uint64_t Streams::next_position(Stream& stream) {
+  before(stream);
+  stream.before.note(stream.handle, ++stream.position);
+  if (stream.before.size() > kMostGoneStreams + streams_.size())
+    stream.before.forget([&](std::uint64_t handle) { return !streams_.contains(handle); });
+  return stream.position;
+}
+
+std::uint64_t Streams::take_turn(Stream& stream) {
+  check_not_capturing(stream);
+  return next_position(stream);
+}
+
+CompletionRef Streams::when_reached(Stream& stream, const Origin& origin, std::function<void()> at_end) {
+  if (!is_done(stream)) {
+    Work marker{.name = origin.call, .origin = origin, .at_end = std::move(at_end)};
+    const CompletionRef completion = marker.completion;
+    enqueue(stream, std::move(marker));
+    return completion;
+  }
+  next_position(stream);
+  return done_now();
 }
 
 void Streams::check_not_capturing(Stream& stream) {
@@ -154,12 +189,14 @@ void Streams::record(Event& event, Stream& stream, const Origin& origin) {
   } else {
     event.recorded = is_pending(stream.last) ? stream.last : done_now();
   }
+  event.before = before(stream);
 }
 
 void Streams::wait_event(Stream& stream, const Event& event, const Origin& origin) {
   check_not_capturing(stream);
-  if (!is_pending(event.recorded)) return;
-  enqueue(stream, Work{.name = "cuStreamWaitEvent", .origin = origin, .waits = {event.recorded}});
+  if (is_pending(event.recorded))
+    enqueue(stream, Work{.name = "cuStreamWaitEvent", .origin = origin, .waits = {event.recorded}});
+  stream.before.merge(event.before);
 }
 
 }  // namespace memlake::emulator

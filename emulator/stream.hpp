@@ -44,6 +44,8 @@ struct Stream {
   bool is_busy = false;       ///< its first piece of work is running
   bool is_destroyed = false;  ///< the program has it no more; what is queued still runs
   bool has_worker = false;
+  std::uint64_t position = 0;  ///< how many operations it was given
+  Clock before = {};           ///< what its next operation comes after, its own earlier ones included
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   std::uint64_t capture_id = 0;
 
@@ -58,6 +60,7 @@ struct Event {
   unsigned flags;
   Origin made_by;
   CompletionRef recorded = {};  ///< null: never recorded
+  Clock before = {};            ///< what it comes after, as recorded
 };
 
 class Streams {
@@ -85,6 +88,18 @@ class Streams {
   /// Queues work and waits for it; runs it in the calling thread if nothing is in its way. Throws before it queues
   /// anything if the wait would never end.
   void run_and_wait(Lock& lock, Stream& stream, Work work);
+
+  /// Notes an operation of the stream that is no work, such as an allocation; returns its position. Throws 900 on a
+  /// capture.
+  std::uint64_t take_turn(Stream& stream);
+
+  /// What the stream's next operation comes after, as things stand.
+  const Clock& before(Stream& stream);
+
+  /// An operation that is no work but has its turn: calls `at_end` when the stream comes to it. On an idle stream that
+  /// is now, which the caller sees from the completion: it is done, and nothing is called. The operation's position is
+  /// the one the stream has afterwards. Throws as enqueue().
+  CompletionRef when_reached(Stream& stream, const Origin& origin, std::function<void()> at_end);
 
   [[nodiscard]] bool is_done(Stream& stream);
   void synchronize(Lock& lock, Stream& stream);
@@ -120,6 +135,9 @@ class Streams {
   Stream& default_stream(Context& context, Stream::Kind kind);
   Stream& add(Context& context, Stream::Kind kind, unsigned flags, int priority, const Origin& origin);
   [[nodiscard]] std::vector<CompletionRef> implicit_waits(const Stream& stream) const;
+  /// Do CUDA's default-stream rules order the two, one behind the other?
+  [[nodiscard]] static bool is_legacy_pair(const Stream& one, const Stream& other);
+  std::uint64_t next_position(Stream& stream);
   [[nodiscard]] bool is_ready(const Stream& stream) const;
   [[nodiscard]] bool is_stuck(const Stream& stream) const;
   void check_will_end(const CompletionRef& completion) const;

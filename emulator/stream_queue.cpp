@@ -42,6 +42,8 @@ void Streams::enqueue(Stream& stream, Work work) {
   if (!stream.is_manual()) start_worker(stream);  // before anything is queued: the system may refuse a thread
   for (auto& wait : implicit_waits(stream)) work.waits.push_back(std::move(wait));
   work.completion->stream = &stream;
+  work.stream = stream.handle;
+  work.position = next_position(stream);
   stream.last = work.completion;
   auto queued = std::make_unique<Queued>(Queued{std::move(work), {}});
   queued->place = in_flight_.add(queued->work);
@@ -64,6 +66,8 @@ void Streams::run_and_wait(Lock& lock, Stream& stream, Work work) {
   // keeps the stream's own worker away from it.
   check_not_capturing(stream);
   work.completion->stream = &stream;
+  work.stream = stream.handle;
+  work.position = next_position(stream);
   stream.last = work.completion;
   stream.queue.push_back(std::make_unique<Queued>(Queued{std::move(work), {}}));
   stream.queue.front()->place = in_flight_.add(stream.queue.front()->work);
@@ -104,10 +108,11 @@ void Streams::run_first(Lock& lock, Stream& stream) {
 }
 
 void Streams::finish_first(Stream& stream) {
-  const auto& queued = stream.queue.front();
+  const std::unique_ptr<Queued> queued = std::move(stream.queue.front());
   queued->work.completion->finish();
   in_flight_.remove(queued->place);
   stream.queue.pop_front();
+  if (queued->work.at_end) queued->work.at_end();
   changed_.notify_all();
   erase_if_finished(stream);
 }

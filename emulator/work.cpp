@@ -24,4 +24,13 @@ const Work* InFlight::user_of(std::uint64_t address, std::uint64_t size, bool on
   return nullptr;
 }
 
+const Work* InFlight::user_not_before(const Clock& point, std::uint64_t address, std::uint64_t size) const {
+  for (const Work* work : all_) {
+    if (point.covers(work->stream, work->position)) continue;
+    for (const Touch& touch : work->touches)
+      if (touch.overlaps(address, size)) return work;
+  }
+  return nullptr;
+}
+
 }  // namespace memlake::emulator

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "clock.hpp"
 #include "origin.hpp"
 
 namespace memlake::emulator {
@@ -50,7 +51,11 @@ struct Work {
   std::vector<CompletionRef> waits = {};
   std::uint64_t gate = 0;  ///< not 0: does not run before this gate is opened
   CompletionRef completion = std::make_shared<Completion>();
+  /// Called under the lock when it is finished, whether it ran or was dropped. Must not throw.
+  std::function<void()> at_end = {};
   bool is_running = false;
+  std::uint64_t stream = 0;    ///< whose work it is, and
+  std::uint64_t position = 0;  ///< the how-manyth operation of that stream
 
   [[nodiscard]] std::string describe() const;
 };
@@ -66,6 +71,9 @@ class InFlight {
 
   /// The first unfinished work that touches the range; null if there is none.
   [[nodiscard]] const Work* user_of(std::uint64_t address, std::uint64_t size, bool only_running = false) const;
+
+  /// The same among the work that does not come before the point the clock stands for.
+  [[nodiscard]] const Work* user_not_before(const Clock& point, std::uint64_t address, std::uint64_t size) const;
 
  private:
   std::list<const Work*> all_;

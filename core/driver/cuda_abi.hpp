@@ -59,6 +59,18 @@ enum CUmemAllocationHandleType : int {
   CU_MEM_HANDLE_TYPE_FABRIC = 8,
 };
 
+/// The first three are 4-byte ints, the others 8-byte numbers.
+enum CUmemPool_attribute : int {
+  CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1,
+  CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC = 2,
+  CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES = 3,
+  CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4,
+  CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT = 5,
+  CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH = 6,
+  CU_MEMPOOL_ATTR_USED_MEM_CURRENT = 7,
+  CU_MEMPOOL_ATTR_USED_MEM_HIGH = 8,
+};
+
 enum CUmemAccess_flags : int {
   CU_MEM_ACCESS_FLAGS_PROT_NONE = 0,
   CU_MEM_ACCESS_FLAGS_PROT_READ = 1,
@@ -160,6 +172,21 @@ struct CUmemAllocationProp {
   } allocFlags;
 };
 
+/// `maxSize` exists since CUDA 12.2 and `usage` since 12.8; on older drivers those bytes must be zero.
+struct CUmemPoolProps {
+  CUmemAllocationType allocType;
+  CUmemAllocationHandleType handleTypes;
+  CUmemLocation location;
+  void* win32SecurityAttributes;
+  std::size_t maxSize;
+  unsigned short usage;
+  unsigned char reserved[54];
+};
+
+struct CUmemPoolPtrExportData {
+  unsigned char reserved[64];
+};
+
 // The numbers of the contract (section C4). A compiler that lays a struct out differently must not build us.
 static_assert(sizeof(CUresult) == 4 && sizeof(CUdevice) == 4);
 static_assert(sizeof(CUdeviceptr) == 8 && sizeof(CUmemGenericAllocationHandle) == 8);
@@ -175,5 +202,10 @@ static_assert(offsetof(CUmemAllocationProp, allocFlags.compressionType) == 24);
 static_assert(offsetof(CUmemAllocationProp, allocFlags.gpuDirectRDMACapable) == 25);
 static_assert(offsetof(CUmemAllocationProp, allocFlags.usage) == 26);
 static_assert(offsetof(CUmemAllocationProp, allocFlags.reserved) == 28);
+static_assert(sizeof(CUmemPoolProps) == 88 && alignof(CUmemPoolProps) == 8);
+static_assert(offsetof(CUmemPoolProps, handleTypes) == 4 && offsetof(CUmemPoolProps, location) == 8);
+static_assert(offsetof(CUmemPoolProps, win32SecurityAttributes) == 16 && offsetof(CUmemPoolProps, maxSize) == 24);
+static_assert(offsetof(CUmemPoolProps, usage) == 32 && offsetof(CUmemPoolProps, reserved) == 34);
+static_assert(sizeof(CUmemPoolPtrExportData) == 64 && alignof(CUmemPoolPtrExportData) == 1);
 
 }  // namespace memlake::cuda

@@ -31,6 +31,17 @@ void set_top(std::uint64_t handle) {
   }
 }
 
+void synchronize(Session& session, const Context& context) {
+  Driver& driver = session.driver;
+  const std::uint64_t handle = context.handle;
+  Clock waited_for;
+  for (const auto& [other, stream] : driver.streams.all())
+    if (stream->context == handle) waited_for.merge(stream->before);
+  driver.streams.synchronize_context(session.lock, context);
+  driver.contexts.check_alive(handle);  // what failed meanwhile is answered here
+  driver.pools.synchronized(waited_for, *driver.contexts.find(handle));
+}
+
 void create(Session& session, CUcontext* context, unsigned flags, CUdevice device) {
   required(context, "context");
   Device& on = session.driver.devices.find(device);
@@ -157,19 +168,13 @@ MEMLAKE_EXPORT CUresult cuCtxGetFlags(unsigned* flags) {
 }
 
 MEMLAKE_EXPORT CUresult cuCtxSynchronize() {
-  return enter(Call::cuCtxSynchronize, MEMLAKE_CALLER, [&](Session& session) {
-    session.driver.streams.synchronize_context(session.lock, session.driver.contexts.current());
-    session.driver.contexts.current();  // what failed meanwhile is answered here
-  });
+  return enter(Call::cuCtxSynchronize, MEMLAKE_CALLER,
+               [&](Session& session) { synchronize(session, session.driver.contexts.current()); });
 }
 
 MEMLAKE_EXPORT CUresult cuCtxSynchronize_v2(CUcontext context) {
-  return enter(Call::cuCtxSynchronize_v2, MEMLAKE_CALLER, [&](Session& session) {
-    const Context& waited_for = given_or_current(session, context);
-    const std::uint64_t handle = waited_for.handle;
-    session.driver.streams.synchronize_context(session.lock, waited_for);
-    session.driver.contexts.check_alive(handle);
-  });
+  return enter(Call::cuCtxSynchronize_v2, MEMLAKE_CALLER,
+               [&](Session& session) { synchronize(session, given_or_current(session, context)); });
 }
 
 MEMLAKE_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {

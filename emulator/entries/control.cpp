@@ -84,7 +84,12 @@ MEMLAKE_CONTROL int memlakeEmulatorLaunch(void* stream, const char* name, const 
       work.touches.push_back({ranges[i].address, ranges[i].size, ranges[i].is_write != 0});
     }
     Stream& queue = driver.streams.find(as_stream(stream));
-    work.check = [&driver, context = queue.context, touches = work.touches]() -> std::string {
+    driver.pools.check_made(queue, work.touches);
+    std::string gone;
+    for (const Touch& touch : work.touches)
+      if (gone.empty()) gone = driver.memory.why_gone(touch);
+    work.check = [&driver, gone, context = queue.context, touches = work.touches]() -> std::string {
+      if (!gone.empty()) return gone;
       const Context* alive = driver.contexts.find(context);
       if (alive == nullptr) return "its context is gone";
       for (const Touch& touch : touches)

@@ -38,7 +38,8 @@ void check_side(const MemoryMap& memory, const Place& place, const char* name) {
 }
 
 void check_touch(const MemoryMap& memory, const Place& place, std::uint64_t size, bool is_write) {
-  const std::string refusal = memory.why_not_copy(*place.context, {place.address, size, is_write});
+  const std::string refusal =
+      memory.why_not_copy(*place.context, {place.address, size, is_write}, MemoryMap::Moment::call);
   if (!refusal.empty()) invalid(refusal);
 }
 
@@ -81,7 +82,7 @@ auto recheck(Driver& driver, Place place, std::uint64_t size, bool is_write) {
     if (alive == nullptr) return "its context is gone";
     if (was_pinned && !driver.memory.is_pinned(place.address, size))
       return text("the pinned host memory at ", Hex{place.address}, " is gone");
-    return driver.memory.why_not_copy(*alive, {place.address, size, is_write});
+    return driver.memory.why_not_copy(*alive, {place.address, size, is_write}, MemoryMap::Moment::work);
   };
 }
 
@@ -110,6 +111,7 @@ void copy(Session& session, CUstream stream_handle, Place destination, Place sou
                          Hex{destination.address}),
             .origin = session.origin,
             .touches = {{destination.address, size, true}, {source.address, size, false}}};
+  driver.pools.check_made(stream, work.touches);
   const auto is_pageable = [&](const Place& place) {
     return !driver.memory.is_device_address(place.address) && !driver.memory.is_pinned(place.address, size);
   };
@@ -155,6 +157,7 @@ void fill(Session& session, CUstream stream_handle, CUdeviceptr destination, Ele
   Work work{.name = text(session.origin.call, " of ", size, " bytes at ", Hex{destination}),
             .origin = session.origin,
             .touches = {{destination, size, true}}};
+  driver.pools.check_made(stream, work.touches);
   const auto stretches = std::make_shared<std::vector<Stretch>>();
   work.check = [&driver, stretches, destination, size, of_destination = recheck(driver, place, size, true)] {
     std::string refusal = of_destination();

@@ -33,6 +33,7 @@ MEMLAKE_EXPORT CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
     required(free, "free");
     required(total, "total");
     session.driver.chunks.reclaim();
+    session.driver.pools.reclaim();
     *free = device.free();
     *total = device.config.memory;
   });
@@ -43,6 +44,7 @@ MEMLAKE_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) {
     required(address, "the address pointer");
     Context& context = session.driver.contexts.current();
     session.driver.chunks.reclaim();
+    session.driver.pools.reclaim();
     *address = session.driver.plain.allocate(context, bytes, session.origin);
   });
 }
@@ -52,9 +54,11 @@ MEMLAKE_EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
     Driver& driver = session.driver;
     driver.contexts.current();
     if (address == 0) return;
+    if (const PoolAllocation* pooled = driver.pools.find_allocation(address);
+        pooled != nullptr && pooled->address == address)
+      return driver.pools.free_now(*pooled);
     const Allocation* allocation = driver.plain.find(address);
-    if (allocation == nullptr || allocation->address != address)
-      invalid("no allocation of cuMemAlloc starts at ", Hex{address});
+    if (allocation == nullptr || allocation->address != address) invalid("no allocation starts at ", Hex{address});
     // Unlike an unmap, it waits: for its own device, and for whoever else uses this memory.
     const std::uint64_t size = allocation->size;
     driver.streams.synchronize_device(session.lock, *allocation->device);
@@ -73,6 +77,8 @@ MEMLAKE_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size,
     };
     if (const Mapping* mapping = session.driver.mappings.find(address)) return tell(mapping->address, mapping->size);
     if (const Allocation* found = session.driver.plain.find(address)) return tell(found->address, found->size);
+    if (const PoolAllocation* pooled = session.driver.pools.find_allocation(address))
+      return tell(pooled->address, pooled->size);
     if (const HostAllocation* host = session.driver.plain.find_host(address)) return tell(host->address, host->size);
     invalid("nothing is allocated or mapped at ", Hex{address});
   });

@@ -8,23 +8,28 @@ namespace memlake::emulator {
 
 namespace {
 
-/// What lies at an address: at most one of the first three, and a reservation around a mapping or around nothing.
+/// What lies at an address: at most one of the first four, and a reservation around a mapping or around nothing.
 struct Found {
   const Mapping* mapping;
   const Allocation* allocation;
   const HostAllocation* host;
+  const PoolAllocation* pooled;
   const Reservation* reservation;
 
   Found(Driver& driver, std::uint64_t address)
       : mapping(driver.mappings.find(address)),
         allocation(driver.plain.find(address)),
         host(driver.plain.find_host(address)),
+        pooled(driver.pools.find_allocation(address)),
         reservation(driver.mappings.find_reservation(address)) {}
 
-  [[nodiscard]] bool is_nothing() const { return allocation == nullptr && host == nullptr && reservation == nullptr; }
-  [[nodiscard]] bool is_memory() const { return mapping != nullptr || allocation != nullptr || host != nullptr; }
+  [[nodiscard]] bool is_nothing() const { return !is_memory() && reservation == nullptr; }
+  [[nodiscard]] bool is_memory() const {
+    return mapping != nullptr || allocation != nullptr || host != nullptr || pooled != nullptr;
+  }
   [[nodiscard]] bool is_host() const {
-    return host != nullptr || (mapping != nullptr && mapping->chunk().device == nullptr);
+    return host != nullptr || (mapping != nullptr && mapping->chunk().device == nullptr) ||
+           (pooled != nullptr && pooled->pool->device == nullptr);
   }
 };
 
@@ -41,6 +46,7 @@ struct Range {
 Range allocation_range(const Found& found) {
   if (found.reservation != nullptr) return {found.reservation->address, found.reservation->size};
   if (found.allocation != nullptr) return {found.allocation->address, found.allocation->size};
+  if (found.pooled != nullptr) return {found.pooled->address, found.pooled->size};
   return {found.host->address, found.host->size};
 }
 
@@ -56,7 +62,7 @@ bool answer_attribute(Driver& driver, const Found& found, CUpointer_attribute at
     case CU_POINTER_ATTRIBUTE_CONTEXT: {
       const std::uint64_t context = found.allocation != nullptr ? found.allocation->context
                                     : found.host != nullptr     ? found.host->context
-                                                                : 0;  // virtual memory belongs to no context
+                                                                : 0;  // virtual memory and pools belong to none
       return put(data, context), true;
     }
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
@@ -71,6 +77,7 @@ bool answer_attribute(Driver& driver, const Found& found, CUpointer_attribute at
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: {
       const std::uint64_t id = found.allocation != nullptr ? found.allocation->id
                                : found.host != nullptr     ? found.host->id
+                               : found.pooled != nullptr   ? found.pooled->id
                                : found.mapping != nullptr  ? found.mapping->chunk().id
                                                            : 0;
       return put(data, id), true;
@@ -81,6 +88,7 @@ bool answer_attribute(Driver& driver, const Found& found, CUpointer_attribute at
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: {
       const int ordinal = found.allocation != nullptr ? found.allocation->device->ordinal
                           : found.mapping != nullptr  ? found.mapping->chunk().device_or_host()
+                          : found.pooled != nullptr   ? found.pooled->pool->device_or_host()
                                                       : 0;
       return put(data, ordinal), true;
     }
@@ -91,7 +99,10 @@ bool answer_attribute(Driver& driver, const Found& found, CUpointer_attribute at
     case CU_POINTER_ATTRIBUTE_MAPPED:
       return put(data, found.is_memory()), true;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-      return put(data, prop != nullptr ? std::uint64_t(prop->requestedHandleTypes) : 0), true;
+      return put(data, prop != nullptr           ? std::uint64_t(prop->requestedHandleTypes)
+                       : found.pooled != nullptr ? std::uint64_t(found.pooled->pool->props.handleTypes)
+                                                 : 0),
+             true;
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
       return put(data, prop == nullptr || prop->allocFlags.gpuDirectRDMACapable != 0), true;
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: {
@@ -99,10 +110,12 @@ bool answer_attribute(Driver& driver, const Found& found, CUpointer_attribute at
       unsigned flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
       if (found.mapping != nullptr)
         flags = context != nullptr ? found.mapping->rights_at(address).of(context->device->ordinal) : 0;
+      if (found.pooled != nullptr)
+        flags = context != nullptr ? found.pooled->pool->rights.of(context->device->ordinal) : 0;
       return put(data, flags), true;
     }
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-      return put(data, std::uint64_t{0}), true;
+      return put(data, found.pooled != nullptr ? found.pooled->pool->handle : std::uint64_t{0}), true;
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
       return put(data, mapping_range(found).size), true;
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:

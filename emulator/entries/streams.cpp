@@ -78,8 +78,10 @@ MEMLAKE_EXPORT CUresult cuStreamSynchronize(CUstream stream) {
   return enter(Call::cuStreamSynchronize, MEMLAKE_CALLER, [&](Session& session) {
     Stream& found = session.driver.streams.find(stream);
     const std::uint64_t context = found.context;
+    const Clock waited_for = session.driver.streams.before(found);
     session.driver.streams.synchronize(session.lock, found);
     session.driver.contexts.check_alive(context);  // what failed meanwhile is the answer
+    session.driver.pools.synchronized(waited_for);
   });
 }
 
@@ -235,8 +237,10 @@ MEMLAKE_EXPORT CUresult cuEventSynchronize(CUevent event) {
   return enter(Call::cuEventSynchronize, MEMLAKE_CALLER, [&](Session& session) {
     const Event& found = session.driver.streams.find_event(event);
     const std::uint64_t context = found.context;
+    const Clock waited_for = found.before;
     if (found.recorded != nullptr) session.driver.streams.wait(session.lock, CompletionRef(found.recorded));
     session.driver.contexts.check_alive(context);
+    session.driver.pools.synchronized(waited_for);
   });
 }
 

@@ -33,6 +33,7 @@ def emulate(
     profile: str = "strict",
     relax: Sequence[str] = (),
     streams: str = "threads",
+    pool_segment: Size = "32MiB",
     driver_version: int | None = None,
     poison: bool = False,
     name: str | None = None,
@@ -55,6 +56,7 @@ def emulate(
         relax: names of single rules of the strict profile to relax; docs/reference/emulator.md lists them.
         streams: ``"threads"``: work runs by itself. ``"manual"``: a test runs it step by step
             (`memlake.emulator.step`).
+        pool_segment: how much CUDA's memory pools on it take from the device at a time, at least.
         driver_version: what the driver answers when asked for its version; None: 13000.
         poison: True fills new memory with a pattern, so that reading it before writing shows.
         name: what the devices are called.
@@ -72,6 +74,7 @@ def emulate(
         profile=profile,
         relax=relax,
         streams=streams,
+        pool_segment=pool_segment,
         driver_version=driver_version,
         poison=poison,
         name=name,

@@ -30,6 +30,7 @@ class EmulatorConfig:
     profile: str = "strict"
     relax: Sequence[str] = field(default=())
     streams: str = "threads"
+    pool_segment: Size = "32MiB"
     driver_version: int | None = None
     poison: bool = False
     name: str | None = None
@@ -48,6 +49,7 @@ class EmulatorConfig:
             "profile": self.profile,
             "backing": self.backing,
             "streams": self.streams,
+            "pool_segment": str(parse_bytes(self.pool_segment, what="pool_segment")),
             "poison": "on" if self.poison else "off",
         }
         if self.recommended_granularity is not None:

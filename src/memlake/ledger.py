@@ -25,6 +25,8 @@ __all__ = [
     "Ledger",
     "MappingEntry",
     "Origin",
+    "PoolAllocationEntry",
+    "PoolEntry",
     "ReservationEntry",
     "StreamEntry",
 ]
@@ -114,6 +116,43 @@ class HostAllocationEntry:
 
 
 @dataclass(frozen=True)
+class PoolEntry:
+    """One of CUDA's memory pools. The default ones are there once somebody asked for them.
+
+    `held` and `used` are CUDA's RESERVED_MEM_CURRENT and USED_MEM_CURRENT. `reuses` counts allocations by the rule
+    that gave them their memory: ``fresh``, ``synchronized``, ``same_stream``, ``event_dependency``, ``opportunistic``,
+    ``internal_dependency``.
+    """
+
+    handle: int
+    device: int
+    location: str
+    is_default: bool
+    is_current: bool
+    is_destroyed: bool
+    exported: bool
+    imported: bool
+    held: int
+    used: int
+    allocations: int
+    release_threshold: int
+    reuses: Mapping[str, int]
+    made_by: Origin
+
+
+@dataclass(frozen=True)
+class PoolAllocationEntry:
+    """Memory from ``cuMemAllocAsync``, or imported from another process's pool (then `stream` is 0)."""
+
+    address: int
+    size: int
+    device: int
+    pool: int
+    stream: int
+    made_by: Origin
+
+
+@dataclass(frozen=True)
 class ContextEntry:
     """A context; `retained` is how many releases a primary one still needs, `sticky` the error it is lost to, or 0."""
 
@@ -172,6 +211,8 @@ class Ledger:
     mappings: Sequence[MappingEntry]
     allocations: Sequence[AllocationEntry]
     host_allocations: Sequence[HostAllocationEntry]
+    pools: Sequence[PoolEntry]
+    pool_allocations: Sequence[PoolAllocationEntry]
     contexts: Sequence[ContextEntry]
     streams: Sequence[StreamEntry]
     events: Sequence[EventEntry]
@@ -190,6 +231,8 @@ class Ledger:
             mappings=_entries(MappingEntry, data["mappings"]),
             allocations=_entries(AllocationEntry, data["allocations"]),
             host_allocations=_entries(HostAllocationEntry, data["host_allocations"]),
+            pools=_entries(PoolEntry, data["pools"]),
+            pool_allocations=_entries(PoolAllocationEntry, data["pool_allocations"]),
             contexts=_entries(ContextEntry, data["contexts"]),
             streams=_entries(StreamEntry, data["streams"]),
             events=_entries(EventEntry, data["events"]),
@@ -200,8 +243,8 @@ class Ledger:
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing is left: no memory, addresses, streams or events. Devices, contexts and their default streams
-        may be there."""
+        """True if nothing is left: no memory, addresses, pools, streams or events. Devices, contexts and their default
+        streams may be there, and default pools that hold nothing."""
         return not any(
             (
                 self.reservations,
@@ -209,6 +252,8 @@ class Ledger:
                 self.mappings,
                 self.allocations,
                 self.host_allocations,
+                self._pools,
+                self.pool_allocations,
                 self._created_streams,
                 self.events,
             )
@@ -218,11 +263,16 @@ class Ledger:
     def _created_streams(self) -> list[StreamEntry]:
         return [entry for entry in self.streams if entry.kind == "created"]
 
+    @property
+    def _pools(self) -> list[PoolEntry]:
+        return [entry for entry in self.pools if not entry.is_default or entry.held]
+
     def held(self, device: Device | int | None = None) -> int:
         """Bytes of physical memory that are held on a device, or on all devices."""
         ledger = self if device is None else self.of(device)
         entries: list[ChunkEntry | AllocationEntry] = [*ledger.chunks, *ledger.allocations]
-        return sum(entry.size for entry in entries if entry.device >= 0)
+        of_pools = sum(entry.held for entry in ledger.pools if entry.device >= 0)
+        return sum(entry.size for entry in entries if entry.device >= 0) + of_pools
 
     def of(self, device: Device | int) -> Ledger:
         """The part that belongs to one device. Calls, violations and warnings stay those of the whole driver."""
@@ -240,6 +290,8 @@ class Ledger:
             mappings=tuple(mappings),
             allocations=tuple(entry for entry in self.allocations if entry.device == ordinal),
             host_allocations=(),
+            pools=tuple(entry for entry in self.pools if entry.device == ordinal),
+            pool_allocations=tuple(entry for entry in self.pool_allocations if entry.device == ordinal),
             contexts=tuple(entry for entry in self.contexts if entry.device == ordinal),
             streams=tuple(entry for entry in self.streams if entry.device == ordinal),
             events=tuple(entry for entry in self.events if entry.device == ordinal),
@@ -254,6 +306,10 @@ class Ledger:
         lines += _section("mapping", self.mappings, lambda entry: f"{_place(entry)} of device {entry.device}")
         lines += _section("allocation", self.allocations, lambda entry: f"{_place(entry)} of device {entry.device}")
         lines += _section("host allocation", self.host_allocations, lambda entry: f"{_place(entry)}, {entry.kind}")
+        lines += _section("pool", self._pools, _pool_line)
+        lines += _section(
+            "pool allocation", self.pool_allocations, lambda entry: f"{_place(entry)} of pool {entry.pool:#x}"
+        )
         lines += _section(
             "stream",
             self._created_streams,
@@ -277,6 +333,8 @@ def _entries(kind: Callable[..., _Entry], rows: Iterable[Mapping[str, Any]]) -> 
 def _value(key: str, value: Any) -> Any:
     if key == "made_by":
         return Origin(**value)
+    if key == "reuses":
+        return MappingProxyType(dict(value))
     if key == "access":
         # JSON has only strings as keys.
         return MappingProxyType({int(device): flags for device, flags in value.items()})
@@ -287,7 +345,9 @@ def _device_line(device: DeviceEntry, held: int) -> str:
     return f"device {device.ordinal}: {device.name}, {format_bytes(held)} held of {format_bytes(device.total)}"
 
 
-def _place(entry: ReservationEntry | MappingEntry | AllocationEntry | HostAllocationEntry) -> str:
+def _place(
+    entry: ReservationEntry | MappingEntry | AllocationEntry | HostAllocationEntry | PoolAllocationEntry,
+) -> str:
     return f"{entry.address:#x}  {format_bytes(entry.size)}"
 
 
@@ -295,6 +355,14 @@ def _chunk_line(entry: ChunkEntry) -> str:
     return (
         f"{entry.handle:#x}  {format_bytes(entry.size)} of device {entry.device}, "
         f"{entry.references} references, {entry.mappings} mappings"
+    )
+
+
+def _pool_line(entry: PoolEntry) -> str:
+    reuses = ", ".join(f"{count} {rule.replace('_', ' ')}" for rule, count in entry.reuses.items() if count)
+    return (
+        f"{entry.handle:#x} of {'the host' if entry.device < 0 else f'device {entry.device}'}, "
+        f"{format_bytes(entry.held)} held, {format_bytes(entry.used)} used" + (f" ({reuses})" if reuses else "")
     )
 
 

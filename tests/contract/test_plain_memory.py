@@ -1,4 +1,4 @@
-"""Case 88: cuMemAlloc and cuMemFree. (Cases 72 to 87 are about pools.)"""
+"""Case 88: cuMemAlloc and cuMemFree."""
 
 from __future__ import annotations
 

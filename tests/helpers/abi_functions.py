@@ -20,7 +20,15 @@ from ctypes import (
     c_void_p,
 )
 
-from helpers.abi_types import EmulatorRange, HostFunction, MemAccessDesc, MemAllocationProp, MemLocation
+from helpers.abi_types import (
+    EmulatorRange,
+    HostFunction,
+    MemAccessDesc,
+    MemAllocationProp,
+    MemLocation,
+    MemPoolProps,
+    MemPoolPtrExportData,
+)
 
 Signature = tuple[str, list[object]]
 
@@ -112,6 +120,39 @@ FUNCTIONS: dict[str, Signature] = {
     "cuMemExportToShareableHandle": ("cuMemExportToShareableHandle", [c_void_p, _HANDLE, c_int, c_ulonglong]),
     "cuMemImportFromShareableHandle": ("cuMemImportFromShareableHandle", [POINTER(_HANDLE), c_void_p, c_int]),
 }
+FUNCTIONS |= {
+    # stream-ordered memory pools
+    name: (name, argtypes)
+    for name, argtypes in {
+        "cuDeviceGetDefaultMemPool": [POINTER(_OBJECT), _DEVICE],
+        "cuDeviceGetMemPool": [POINTER(_OBJECT), _DEVICE],
+        "cuDeviceSetMemPool": [_DEVICE, _OBJECT],
+        "cuMemPoolCreate": [POINTER(_OBJECT), POINTER(MemPoolProps)],
+        "cuMemPoolDestroy": [_OBJECT],
+        "cuMemPoolSetAttribute": [_OBJECT, c_int, c_void_p],
+        "cuMemPoolGetAttribute": [_OBJECT, c_int, c_void_p],
+        "cuMemPoolTrimTo": [_OBJECT, c_size_t],
+        "cuMemPoolSetAccess": [_OBJECT, POINTER(MemAccessDesc), c_size_t],
+        "cuMemPoolGetAccess": [POINTER(c_int), _OBJECT, POINTER(MemLocation)],
+        "cuMemAllocAsync": [POINTER(_ADDRESS), c_size_t, _OBJECT],
+        "cuMemAllocFromPoolAsync": [POINTER(_ADDRESS), c_size_t, _OBJECT, _OBJECT],
+        "cuMemFreeAsync": [_ADDRESS, _OBJECT],
+        "cuMemPoolExportToShareableHandle": [c_void_p, _OBJECT, c_int, c_ulonglong],
+        "cuMemPoolImportFromShareableHandle": [POINTER(_OBJECT), c_void_p, c_int, c_ulonglong],
+        "cuMemPoolExportPointer": [POINTER(MemPoolPtrExportData), _ADDRESS],
+        "cuMemPoolImportPointer": [POINTER(_ADDRESS), _OBJECT, POINTER(MemPoolPtrExportData)],
+    }.items()
+}
+SINCE_13_0: dict[str, Signature] = {
+    # the same by location and allocation type; not in older drivers
+    name: (name, argtypes)
+    for name, argtypes in {
+        "cuMemGetDefaultMemPool": [POINTER(_OBJECT), POINTER(MemLocation), c_int],
+        "cuMemGetMemPool": [POINTER(_OBJECT), POINTER(MemLocation), c_int],
+        "cuMemSetMemPool": [POINTER(MemLocation), c_int, _OBJECT],
+    }.items()
+}
+FUNCTIONS |= SINCE_13_0
 
 ALLOWED_BEFORE_INIT = {"cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString", "cuGetProcAddress"}
 

@@ -19,7 +19,8 @@ def picture(world: World) -> dict[str, Any]:
             seen[f"{address:#x}"] = _look_at(world, address)
     if world.driver.is_emulated:
         ledger = world.driver.ledger()
-        seen |= {kind: ledger[kind] for kind in ("reservations", "chunks", "mappings", "allocations")}
+        kinds = ("reservations", "chunks", "mappings", "allocations", "pools", "pool_allocations")
+        seen |= {kind: ledger[kind] for kind in kinds}
     return seen
 
 
@@ -34,7 +35,8 @@ def _look_at(world: World, address: int) -> tuple[object, ...]:
 def left_in_ledger(before: dict[str, Any], after: dict[str, Any], expected_violations: int) -> list[str]:
     """A sentence for each thing in the later ledger that the earlier one does not have."""
     problems = []
-    for kind in ("reservations", "chunks", "mappings", "allocations", "host_allocations", "streams", "events"):
+    kinds = "reservations chunks mappings allocations host_allocations pools pool_allocations streams events"
+    for kind in kinds.split():
         known = [_identity(entry) for entry in before[kind]]
         # Sequence 0: made by the driver itself, like a context's default stream.
         problems += [

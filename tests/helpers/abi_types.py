@@ -45,6 +45,7 @@ VIOLATION = Result.LAUNCH_FAILED
 """What a call answers that breaks the contract, where the contract names no other code."""
 
 ALLOCATION_PINNED = 1
+ALLOCATION_MANAGED = 2
 
 LOCATION_DEVICE = 1
 LOCATION_HOST = 2
@@ -58,6 +59,16 @@ HANDLE_WIN32 = 2
 ACCESS_NONE = 0
 ACCESS_READ = 1
 ACCESS_READ_WRITE = 3
+
+POOL_FOLLOW_EVENTS = 1
+POOL_OPPORTUNISTIC = 2
+POOL_INTERNAL = 3
+POOL_RELEASE_THRESHOLD = 4
+POOL_HELD = 5
+POOL_HELD_HIGH = 6
+POOL_USED = 7
+POOL_USED_HIGH = 8
+"""CUmemPool_attribute; the first three are ints, the others 64-bit numbers."""
 
 GRANULARITY_MINIMUM = 0
 GRANULARITY_RECOMMENDED = 1
@@ -74,6 +85,10 @@ EVENT_INTERPROCESS = 4
 ATTRIBUTE_VMM_SUPPORTED = 102
 ATTRIBUTE_POSIX_FD_SUPPORTED = 103
 
+ATTRIBUTE_POOLS_SUPPORTED = 115
+ATTRIBUTE_POOL_HANDLE_TYPES = 119
+ATTRIBUTE_HOST_NUMA_POOLS_SUPPORTED = 142
+ATTRIBUTE_HOST_POOLS_SUPPORTED = 144
 ATTRIBUTE_HOST_VMM_SUPPORTED = 145
 
 POINTER_IS_LEGACY_IPC_CAPABLE = 10
@@ -82,6 +97,7 @@ POINTER_RANGE_SIZE = 12
 POINTER_MAPPED = 13
 POINTER_ALLOWED_HANDLE_TYPES = 14
 POINTER_ACCESS_FLAGS = 16
+POINTER_MEMPOOL_HANDLE = 17
 POINTER_MAPPING_SIZE = 18
 POINTER_MAPPING_BASE = 19
 POINTER_MEMORY_BLOCK_ID = 20
@@ -122,6 +138,26 @@ class MemAllocationProp(ctypes.Structure):
     )
 
 
+class MemPoolProps(ctypes.Structure):
+    """CUmemPoolProps; `max_size` exists since CUDA 12.2 and `usage` since 12.8."""
+
+    _fields_ = (
+        ("alloc_type", c_int),
+        ("handle_types", c_int),
+        ("location", MemLocation),
+        ("win32_security_attributes", c_void_p),
+        ("max_size", ctypes.c_size_t),
+        ("usage", c_uint16),
+        ("reserved", c_uint8 * 54),
+    )
+
+
+class MemPoolPtrExportData(ctypes.Structure):
+    """CUmemPoolPtrExportData."""
+
+    _fields_ = (("reserved", c_uint8 * 64),)
+
+
 class EmulatorRange(ctypes.Structure):
     """memlakeEmulatorRange: what a piece of emulated device work touches."""
 
@@ -158,7 +194,13 @@ def result_name(code: int) -> str:
         return str(int(code))
 
 
-SIZES = {MemLocation: 8, MemAccessDesc: 12, MemAllocationProp: 32}
+SIZES = {
+    MemLocation: 8,
+    MemAccessDesc: 12,
+    MemAllocationProp: 32,
+    MemPoolProps: 88,
+    MemPoolPtrExportData: 64,
+}
 for _struct, _size in SIZES.items():
     if ctypes.sizeof(_struct) != _size:
         raise ImportError(f"{_struct.__name__} has {ctypes.sizeof(_struct)} bytes here; CUDA's has {_size}")

@@ -58,6 +58,20 @@ def test_cuda_core_virtual_memory_resource_allocates_copies_and_frees(tmp_path: 
     assert ledger["calls"]["cuMemCreate"] == 2
 
 
+@pytest.mark.skipif(not is_installed("cuda.core"), reason="cuda-core cannot be installed here")
+def test_cuda_core_memory_pools_allocate_copy_share_and_free(tmp_path: Path) -> None:
+    printed, ledger = run_on_emulator("cuda_core_pools.py", tmp_path / "ledger.json", "--memory=256MiB")
+    assert printed.splitlines() == [
+        "the default pool",
+        "a pool with a maximum",
+        "a pool of host memory",
+        "two processes",
+    ]
+    assert_nothing_left(ledger, "pool_allocations", "allocations")
+    assert [pool for pool in ledger["pools"] if not pool["is_default"]] == []
+    assert ledger["calls"]["cuMemAllocFromPoolAsync"] == 6
+
+
 @pytest.mark.skipif(not is_installed("cuda.bindings"), reason="cuda-bindings cannot be installed here")
 def test_the_emulators_own_file_serves_as_libcuda(tmp_path: Path) -> None:
     """A symbolic link named libcuda.so.1 to the emulator is enough; the shim is a convenience."""

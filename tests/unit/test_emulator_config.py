@@ -12,6 +12,7 @@ def test_the_text_is_in_the_syntax_of_the_environment_variable():
         relax=["inflight_unmap", "set_access_subrange"],
         recommended_granularity="16MiB",
         driver_version=12040,
+        pool_segment="8MiB",
         poison=True,
         name="toy GPU",
     ).to_text()
@@ -25,6 +26,7 @@ def test_the_text_is_in_the_syntax_of_the_environment_variable():
         "relax": "inflight_unmap+set_access_subrange",
         "backing": "host",
         "streams": "threads",
+        "pool_segment": str(2**23),
         "driver": "12040",
         "poison": "on",
         "name": "toy GPU",

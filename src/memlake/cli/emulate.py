@@ -73,6 +73,12 @@ def add_to(commands: _Commands) -> None:
     behaviour.add_argument(
         "--relax", metavar="RULE", action="append", default=[], help="relax one rule of the strict profile (repeatable)"
     )
+    behaviour.add_argument(
+        "--pool-segment",
+        metavar="SIZE",
+        default=defaults.pool_segment,
+        help="how much CUDA's memory pools take at a time (default: %(default)s)",
+    )
     behaviour.add_argument("--driver-version", metavar="N", help="what the driver says it is (default: 13000)")
     behaviour.add_argument("--poison", action="store_true", help="fill new memory with a pattern")
     report = parser.add_argument_group("report")
@@ -104,6 +110,7 @@ def _settings(arguments: argparse.Namespace) -> str:
         recommended_granularity=arguments.recommended_granularity,
         profile=arguments.profile,
         relax=arguments.relax,
+        pool_segment=arguments.pool_segment,
         driver_version=_whole_number("--driver-version", arguments.driver_version)
         if arguments.driver_version
         else None,

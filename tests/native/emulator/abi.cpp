@@ -85,6 +85,37 @@ std::size_t pending(CUstream stream) {
   return count;
 }
 
+CUmemPoolProps pool_props(int device, int handle_types, std::size_t most) {
+  CUmemPoolProps props{};
+  props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  props.handleTypes = static_cast<CUmemAllocationHandleType>(handle_types);
+  props.location = {CU_MEM_LOCATION_TYPE_DEVICE, device};
+  props.maxSize = most;
+  return props;
+}
+
+CUmemoryPool new_pool(const CUmemPoolProps& props) {
+  CUmemoryPool pool{};
+  must(cuMemPoolCreate(&pool, &props));
+  return pool;
+}
+
+std::uint64_t allocate(CUmemoryPool pool, std::uint64_t size, CUstream stream) {
+  CUdeviceptr address = 0;
+  must(cuMemAllocFromPoolAsync(&address, size, pool, stream));
+  return address;
+}
+
+std::uint64_t attribute(CUmemoryPool pool, CUmemPool_attribute which) {
+  std::uint64_t value = 0;  // the switches are ints, and numbers are stored from the low end here
+  must(cuMemPoolGetAttribute(pool, which, &value));
+  return value;
+}
+
+void set_attribute(CUmemoryPool pool, CUmemPool_attribute which, std::uint64_t value) {
+  must(cuMemPoolSetAttribute(pool, which, &value));
+}
+
 std::uint64_t free_memory() {
   std::size_t free = 0;
   std::size_t total = 0;

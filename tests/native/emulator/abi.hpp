@@ -62,6 +62,13 @@ CUevent new_event();
 std::uint64_t hold(CUstream stream);
 std::size_t pending(CUstream stream);
 
+CUmemPoolProps pool_props(int device, int handle_types = 0, std::size_t most = 0);
+CUmemoryPool new_pool(const CUmemPoolProps& props);
+/// Of the pool, in the order of the stream.
+std::uint64_t allocate(CUmemoryPool pool, std::uint64_t size, CUstream stream);
+std::uint64_t attribute(CUmemoryPool pool, CUmemPool_attribute which);
+void set_attribute(CUmemoryPool pool, CUmemPool_attribute which, std::uint64_t value);
+
 std::uint64_t free_memory();
 std::string ledger();
 

@@ -84,8 +84,8 @@ TEST(peers_are_all_none_or_a_matrix_and_never_itself) {
 
 TEST(every_wrong_word_of_the_configuration_is_named_with_what_is_possible) {
   const std::string keys =
-      "devices, memory, granularity, recommended, peers, profile, relax, backing, streams, driver, poison, name, "
-      "report, ledger";
+      "devices, memory, granularity, recommended, peers, profile, relax, backing, streams, pool_segment, driver, "
+      "poison, name, report, ledger";
   expect_refusal("colour=red", "unknown key 'colour'; the keys are " + keys);
   expect_refusal("=1", "unknown key ''; the keys are " + keys);
   expect_refusal("devices", "'devices' has no value; write key=value, with keys " + keys);
@@ -124,7 +124,9 @@ TEST(every_wrong_word_of_the_configuration_is_named_with_what_is_possible) {
   expect_refusal("relax=everything",
                  "relax=everything is not a switch; the switches are map_across_reservations, "
                  "unmap_across_reservations, set_access_subrange, address_free_while_mapped, map_offset_nonzero, "
-                 "inflight_unmap");
+                 "inflight_unmap, alloc_async_zero");
+  expect_refusal("pool_segment=3MiB", "pool_segment=3145728 is not a multiple of 2097152 bytes (2 MiB)");
+  expect_refusal("pool_segment=0", "pool_segment=0 is not a multiple of 2097152 bytes (2 MiB)");
 }
 
 TEST(nonsense_is_refused_or_read_but_never_breaks_the_parser) {

@@ -31,7 +31,7 @@ CUresult import(std::intptr_t fd, CUmemGenericAllocationHandle& handle) {
 int forged_file(std::uint64_t size, int device) {
   Identity identity{};
   CUmemAllocationProp prop = device_prop(device, kPosix);
-  return emulator::make_shareable_file(device, size, prop, identity);
+  return emulator::make_shareable_file(emulator::Shared::chunk, device, size, prop, identity);
 }
 
 }  // namespace

@@ -34,14 +34,14 @@ CUmemAllocationProp prop_of(int device) {
 
 int good_file() {
   Identity identity{};
-  return make_shareable_file(0, kSize, prop_of(0), identity);
+  return make_shareable_file(Shared::chunk, 0, kSize, prop_of(0), identity);
 }
 
 /// A memfd of somebody else that says what `edit` makes of a good header.
 template <class Edit>
 int forged_file(Edit&& edit, int seals = kAllSeals, std::uint64_t length = kSize + kHeaderRoom) {
   const int good = good_file();
-  ShareableHeader header = *read_shareable_header(good);
+  ShareableHeader header = *read_shareable_header(good, Shared::chunk);
   close(good);
   edit(header);
   const int fd = memfd_create("forged", MFD_ALLOW_SEALING);
@@ -53,7 +53,7 @@ int forged_file(Edit&& edit, int seals = kAllSeals, std::uint64_t length = kSize
 }
 
 bool is_believed(int fd) {
-  const bool is = read_shareable_header(fd).has_value();
+  const bool is = read_shareable_header(fd, Shared::chunk).has_value();
   close(fd);
   return is;
 }
@@ -62,8 +62,8 @@ bool is_believed(int fd) {
 
 TEST(a_shareable_file_says_what_it_is) {
   Identity identity{};
-  const int fd = make_shareable_file(3, kSize, prop_of(3), identity);
-  const auto header = read_shareable_header(fd);
+  const int fd = make_shareable_file(Shared::chunk, 3, kSize, prop_of(3), identity);
+  const auto header = read_shareable_header(fd, Shared::chunk);
   EXPECT(header.has_value());
   EXPECT_EQ(header->size, kSize);
   EXPECT_EQ(header->device, 3);
@@ -105,7 +105,8 @@ TEST(a_memfd_that_can_change_its_length_is_not_believed) {
 
 TEST(a_header_that_makes_no_sense_is_not_believed) {
   EXPECT(!is_believed(forged_file([](auto& header) { header.magic[0] = 'M'; })));
-  EXPECT(!is_believed(forged_file([](auto& header) { header.version = 2; })));
+  EXPECT(!is_believed(forged_file([](auto& header) { header.version = 3; })));
+  EXPECT(!is_believed(forged_file([](auto& header) { header.kind = Shared::pool; })));
   EXPECT(!is_believed(forged_file([](auto& header) { header.size += 1; })));
   EXPECT(!is_believed(forged_file([](auto& header) { header.size = UINT64_MAX; })));
   EXPECT(!is_believed(forged_file([](auto& header) { header.size = 0; })));

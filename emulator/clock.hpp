@@ -1,0 +1,49 @@
+#pragma once
+
+// What comes before what. Work of one stream is in order; events and the legacy default stream order one stream behind
+// another. A clock says, for each stream, how far its work lies before some point: the next operation of a stream, the
+// recording of an event, or what the host has waited for.
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace memlake::emulator {
+
+class Clock {
+ public:
+  /// Is the operation at this position of the stream before the point?
+  [[nodiscard]] bool covers(std::uint64_t stream, std::uint64_t position) const {
+    const auto found = std::ranges::lower_bound(entries_, stream, {}, &Entry::first);
+    return found != entries_.end() && found->first == stream && found->second >= position;
+  }
+
+  void note(std::uint64_t stream, std::uint64_t position) {
+    const auto found = std::ranges::lower_bound(entries_, stream, {}, &Entry::first);
+    if (found == entries_.end() || found->first != stream) {
+      entries_.insert(found, {stream, position});
+    } else {
+      found->second = std::max(found->second, position);
+    }
+  }
+
+  void merge(const Clock& other) {
+    for (const auto& [stream, position] : other.entries_) note(stream, position);
+  }
+
+  /// Forgets streams. What is forgotten counts as not ordered, which is always safe.
+  template <class IsGone>
+  void forget(IsGone&& is_gone) {
+    std::erase_if(entries_, [&](const Entry& entry) { return is_gone(entry.first); });
+  }
+
+  [[nodiscard]] std::size_t size() const { return entries_.size(); }
+
+ private:
+  using Entry = std::pair<std::uint64_t, std::uint64_t>;
+
+  std::vector<Entry> entries_;  // by stream
+};
+
+}  // namespace memlake::emulator
