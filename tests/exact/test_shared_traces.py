@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from helpers.torch_figures import CALLS, differences, replayed
-from memlake import Trace
+from memlake import Trace, fit
 from memlake.policies import CachingOptions, ExpandableOptions
 from memlake.trace import Op
 
@@ -69,3 +69,13 @@ def test_the_table_has_every_trace_under_both_allocators(shared, table):
     traces = {path.stem for path in (shared / "traces").iterdir() if path.suffix in (".npz", ".txt")}
     for config in ("native", "expandable"):
         assert {row["trace"] for row in table if row["config"] == config} == traces
+
+
+def test_the_smallest_device_is_the_one_that_torchs_library_needs(shared):
+    table = json.loads((shared / "traces" / "pytorch-2.13-fit.json").read_text())
+    for name, expected_fit in table.items():
+        (path,) = (path for path in (shared / "traces").iterdir() if path.stem == name)
+        found = fit(Trace.load(path), [CachingOptions(), ExpandableOptions()])
+        for config, result in zip(("native", "expandable"), found, strict=True):
+            # The table has four decimals, and both stop their search within 0.1 % of the live peak.
+            assert result.over_live == pytest.approx(expected_fit[config], abs=0.002), (name, config)
