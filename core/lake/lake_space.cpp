@@ -70,10 +70,32 @@ Space::Answer LakeSpace::obtain(Attempt& attempt) {
     attempt.tried.push_back({may_wait_on_device ? Step::Kind::wait_on_device : Step::Kind::wait_for_events, false});
     return may_wait_on_device ? Answer::behind_waits : Answer::after_events;
   }
+  // With next to nothing to spare, an unlucky choice of places is one too many: it is made as if no stream lagged.
+  const double most = static_cast<double>(budget().count);
+  if (static_cast<double>((used_ + size).count) > (1 - kScarce) * most && size <= budget()) wait_for_streams();
   Answer answer = gather(attempt, lane);
   if (answer == Answer::no_memory && has_more_than_known()) answer = gather(attempt, lane);
+  if (answer == Answer::no_memory && wait_for_streams()) answer = gather(attempt, lane);
   if (answer == Answer::no_memory && options_.may_spill) answer = spill(attempt, lane);
   return answer;
+}
+
+bool LakeSpace::is_crowded() const {
+  return rules_.allow_internal_dependencies &&
+         static_cast<double>(used_.count) > kCrowded * static_cast<double>(budget().count);
+}
+
+bool LakeSpace::wait_for_streams() {
+  bool has_waited = false;
+  const auto wait = [&](StreamId stream, StreamClock::Stamp stamp) {
+    if (clock_.has_passed(stream, stamp)) return;
+    clock_.wait(stream, stamp);
+    has_waited = true;
+  };
+  for (const Retired& retired : retired_) wait(retired.stream, retired.stamp);
+  for (const Part& part : whole_chunks(nullptr)) wait(part.run->stream, part.run->free_since);
+  if (has_waited) reap();
+  return has_waited;
 }
 
 Bytes LakeSpace::free_outside() {
@@ -99,7 +121,7 @@ bool LakeSpace::has_more_than_known() {
 Space::Answer LakeSpace::gather(Attempt& attempt, Lane& lane) {
   const Bytes size = attempt.rounded;
   const StreamId stream = attempt.request.stream;
-  if (size > budget()) return Answer::no_memory;
+  if (size > std::max(budget(), held_.now)) return Answer::no_memory;  // a limit below what is held takes nothing away
   LakeBlock* run = find(size, stream);
   if (run == nullptr) run = find_elsewhere(size, stream);
   if (run != nullptr) {

@@ -46,6 +46,7 @@ class LakeSpace final : public Space {
   [[nodiscard]] bool serves(const Block& block, Bytes rounded) const override { return block.size == rounded; }
   [[nodiscard]] bool gives_back_at_once(const Block& block) const override;
   void for_each_owner(const Block& block, const std::function<void(StreamId)>& visit) const override;
+  [[nodiscard]] bool is_crowded() const override;
   void trim(Bytes keep) override;
   void release_everything() override;
   [[nodiscard]] std::optional<ReuseRules> reuse_rules() const override { return rules_; }
@@ -170,6 +171,9 @@ class LakeSpace final : public Space {
   Block* try_to(Attempt& attempt, Step::Kind kind, Act&& act);
   /// By every means that the budget leaves.
   Answer gather(Attempt& attempt, Lane& lane);
+  /// Waits in the host for all that keeps addresses, or memory of this pool, from being used anew. False if there is
+  /// nothing like that.
+  bool wait_for_streams();
   /// Asks drivers that once had less than they should have; true if one has more now.
   bool has_more_than_known();
   Block* grow(Lane& lane, Bytes size);

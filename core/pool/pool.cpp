@@ -55,6 +55,7 @@ void Pool::reset_held_peak() {
 
 Block* Pool::allocate(Bytes requested, StreamId stream) {
   if (awaited_count_ > 0) poll_events();
+  if (awaited_count_ > 0 && space_->is_crowded()) settle_behind_waits();
   note(RowLog::Op::allocate, next_id_, requested, stream);
   const Bytes rounded = space_->round(requested);
   if (reusable_here_ > 0)

@@ -68,6 +68,10 @@ class Space {
     visit(block.stream);
   }
 
+  /// Whether so much is in use that pending memory should serve the next request behind a wait on the device, rather
+  /// than other memory be taken and split.
+  [[nodiscard]] virtual bool is_crowded() const { return false; }
+
   /// Gives free memory back to the driver as long as at least `keep` bytes stay held. Waits for no stream: memory on
   /// which work may still be running stays.
   virtual void trim(Bytes keep) = 0;
