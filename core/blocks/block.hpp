@@ -22,7 +22,8 @@ enum class BlockState : std::uint8_t {
   pending,   ///< the caller freed it; other streams may still use it
   unmapped,  ///< addresses of an expandable segment without memory behind them
   lent,      ///< its bytes are in use through other addresses, where they count
-  dead,      ///< addresses that may not be used until what is mapped there can be unmapped
+  dead,      ///< addresses that may not be used until what is mapped there can be unmapped, or is mapped
+  claimed,   ///< free, but a request that is being served outside the lock will take it
 };
 
 struct BlockGroup;

@@ -68,8 +68,8 @@ void LakeSpace::check(Broken& broken) const {
             if (block->address + lent != begin || !is_used(*block))
               broken.report("I3: ", place(*block), " shows more or less than was lent to it");
           }
-          const bool is_mapped =
-              is_used(*block) || block->state == BlockState::free || block->state == BlockState::lent;
+          const bool is_mapped = is_used(*block) || block->state == BlockState::free ||
+                                 block->state == BlockState::lent || block->state == BlockState::claimed;
           if (is_mapped && !has_memory(*range, begin, block->end()))
             broken.report("I3: ", place(*block), " has a page without memory");
           if (block->state == BlockState::unmapped && !has_no_memory(*range, {block->address, block->size}))

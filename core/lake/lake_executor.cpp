@@ -74,38 +74,48 @@ std::size_t LakeSpace::next_home(const std::vector<Bytes>& made, StreamId stream
   return last;
 }
 
-std::vector<std::unique_ptr<LakeChunk>> LakeSpace::create(const std::vector<Bytes>& sizes, StreamId stream) {
-  std::vector<std::unique_ptr<LakeChunk>> chunks;
-  std::vector<Bytes> made(homes_.size());
+std::vector<LakeSpace::Making> LakeSpace::assign(const std::vector<Bytes>& sizes, StreamId stream) const {
+  std::vector<Making> makings;
+  std::vector<Bytes> made;
+  for (const Home& home : homes_) made.push_back(home.promised);
   for (Bytes left : sizes)
     while (left.count > 0) {
-      // A chunk lies on one device, so the last one of a device may be smaller.
       const std::size_t on = next_home(made, stream);
       const Bytes taken = homes_[on].held + made[on];
       Bytes size = left;
       if (homes_.size() > 1 && taken + granule_ <= homes_[on].most)
         size = std::min(size, down(homes_[on].most - taken));
-      std::unique_ptr<LakeChunk> chunk;
-      try {
-        if (options_.location != Location::device) {
-          chunk = create_on_host(size);
-        } else {
-          chunk = std::make_unique<LakeChunk>();
-          chunk->memory = std::make_shared<PhysicalChunk>(PhysicalChunk::create(devices_[on], size, false));
-          chunk->size = size;
-          chunk->device = on;
-        }
-      } catch (const Error& error) {
-        // Somebody else has what the device should still have. Until something is given back, this is all there is.
-        if (error.kind() == ErrorKind::out_of_memory) homes_[on].most = homes_[on].held;
-        throw;
-      }
+      makings.push_back({size, on});
       made[on] = made[on] + size;
       left = left - size;
-      chunks.push_back(std::move(chunk));
     }
+  return makings;
+}
+
+std::unique_ptr<LakeChunk> LakeSpace::create_one(const Making& making) const {
+  if (options_.location != Location::device) return create_on_host(making.size);
+  auto chunk = std::make_unique<LakeChunk>();
+  chunk->memory = std::make_shared<PhysicalChunk>(PhysicalChunk::create(devices_[making.on], making.size, false));
+  chunk->size = making.size;
+  chunk->device = making.on;
+  return chunk;
+}
+
+std::vector<std::unique_ptr<LakeChunk>> LakeSpace::create(const std::vector<Bytes>& sizes, StreamId stream) {
+  std::vector<std::unique_ptr<LakeChunk>> chunks;
+  for (const Making& making : assign(sizes, stream)) {
+    try {
+      chunks.push_back(create_one(making));
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::out_of_memory) note_shortage(homes_[making.on]);
+      throw;
+    }
+  }
   return chunks;
 }
+
+/// Somebody else has what the device should still have. Until something is given back, this is all there is.
+void LakeSpace::note_shortage(Home& home) { home.most = home.held + home.promised; }
 
 void LakeSpace::keep(std::vector<std::unique_ptr<LakeChunk>>& chunks) {
   for (auto& chunk : chunks) {
@@ -138,13 +148,9 @@ void LakeSpace::forget(LakeChunk* chunk) {
   chunks_.pop_back();
 }
 
-void LakeSpace::set_access(AddressRange range, const std::vector<LakeChunk*>& chunks) {
+void LakeSpace::set_access(AddressRange range, std::span<const std::shared_ptr<Device>> users, Bytes on_host) const {
   if (range.size.count == 0) return;
-  memlake::set_access(device_->driver(), range, accessors(), CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-  // What is spilled comes first: all that a request has on the host is one run.
-  Bytes on_host = options_.location == Location::device ? Bytes{0} : range.size;
-  for (const LakeChunk* chunk : chunks)
-    if (chunk->is_spilled) on_host = on_host + chunk->size;
+  memlake::set_access(device_->driver(), range, users, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   if (on_host.count > 0)
     set_host_access(device_->driver(), {{range.end().value - on_host.count}, on_host}, host_,
                     CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
@@ -228,8 +234,7 @@ Block* LakeSpace::grow(Lane& lane, Bytes size) {
   } else {
     sizes = chunk_sizes(total, size);
   }
-  Plan plan{.place = place, .moved = {}, .fresh = std::move(sizes)};
-  return carry_out(plan, size);
+  return grow_outside(place, sizes, size);
 }
 
 void LakeSpace::vacate(const Part& whole) {
@@ -296,7 +301,11 @@ Block* LakeSpace::carry_out(Plan& plan, Bytes size) {
       pieces.push_back({part.chunk, nullptr, down_from.map(part.chunk->memory, part.end), part.begin});
     if (plan.odd)
       pieces.push_back({plan.odd->chunk, nullptr, down_from.map(plan.odd->chunk->memory, plan.odd->end), {0}});
-    set_access({down_from.at(), top - down_from.at()}, chunks);
+    // What is spilled comes first: all that a request has on the host is one run.
+    Bytes on_host = options_.location == Location::device ? Bytes{0} : top - down_from.at();
+    for (const LakeChunk* chunk : chunks)
+      if (chunk->is_spilled) on_host = on_host + chunk->size;
+    set_access({down_from.at(), top - down_from.at()}, accessors(), on_host);
   } catch (const Error&) {
     if (!options_.may_alias) {
       mappings.clear();

@@ -93,7 +93,9 @@ Bytes LakeSpace::budget() const {
 
 Bytes LakeSpace::room() const {
   const Bytes most = budget();
-  return most > held_.now ? most - held_.now : Bytes{0};
+  Bytes taken = held_.now;
+  for (const Home& home : homes_) taken = taken + home.promised;
+  return most > taken ? most - taken : Bytes{0};
 }
 
 Lane* LakeSpace::known_lane(StreamId stream, bool is_small) const {

@@ -30,7 +30,7 @@ LakeSpace::LakeSpace(std::vector<std::shared_ptr<Device>> devices, const LakeOpt
       clock_(events) {
   for (const auto& device : devices_) {
     const Bytes total = device->total_memory();
-    homes_.push_back({.total = total, .held = {0}, .most = total});
+    homes_.push_back({.total = total, .held = {0}, .promised = {0}, .most = total});
     // One granule for all of them: chunks of every device lie side by side.
     const Bytes granule = device->granularity(CU_MEM_ALLOC_GRANULARITY_MINIMUM);
     granule_ = {granule_.count == 0 ? granule.count : std::lcm(granule_.count, granule.count)};
@@ -40,7 +40,8 @@ LakeSpace::LakeSpace(std::vector<std::shared_ptr<Device>> devices, const LakeOpt
   for (const auto& device : devices_) static_cast<void>(device->host_location(is_numa));  // all of them must be able
   host_ = device_->host_location(is_numa);
   granule_ = {std::lcm(granule_.count, device_->host_granularity(host_).count)};
-  if (options_.location != Location::device) homes_ = {{.total = device_total_, .held = {0}, .most = device_total_}};
+  if (options_.location != Location::device)
+    homes_ = {{.total = device_total_, .held = {0}, .promised = {0}, .most = device_total_}};
 }
 
 LakeSpace::~LakeSpace() = default;
@@ -70,6 +71,8 @@ Space::Answer LakeSpace::obtain(Attempt& attempt) {
     attempt.tried.push_back({may_wait_on_device ? Step::Kind::wait_on_device : Step::Kind::wait_for_events, false});
     return may_wait_on_device ? Answer::behind_waits : Answer::after_events;
   }
+  // What others are making may be enough for this request, too; and what they were promised cannot be gathered.
+  if (outside_ != nullptr) outside_->wait_for_others();
   // With next to nothing to spare, an unlucky choice of places is one too many: it is made as if no stream lagged.
   const double most = static_cast<double>(budget().count);
   if (static_cast<double>((used_ + size).count) > (1 - kScarce) * most && size <= budget()) wait_for_streams();
@@ -111,7 +114,7 @@ bool LakeSpace::has_more_than_known() {
     Home& home = homes_[i];
     if (home.most == home.total) continue;
     const Bytes free = options_.location == Location::device ? devices_[i]->free_memory() : free_host_memory();
-    const Bytes now = std::min(home.total, home.held + down(free));
+    const Bytes now = std::min(home.total, home.held + home.promised + down(free));
     has_more |= now > home.most;
     home.most = std::max(home.most, now);
   }

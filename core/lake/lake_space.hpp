@@ -74,7 +74,8 @@ class LakeSpace final : public Space {
   struct Home {
     Bytes total;
     Bytes held;
-    Bytes most;  ///< what can be held there, as far as is known: the driver may have less than `total` to give
+    Bytes promised;  ///< what is being made on it now, outside the lock
+    Bytes most;      ///< what can be held there, as far as is known: the driver may have less than `total` to give
   };
   /// Where new memory goes: into `hole`, from its high end; `run` is the free block right above it, or null.
   struct Place {
@@ -91,6 +92,16 @@ class LakeSpace final : public Space {
     std::vector<Bytes> spilled = {};  ///< the same on the host
     std::vector<Part> borrowed = {};  ///< first parts of chunks
     std::optional<Part> odd = {};     ///< a part that does not begin with its chunk; only the lowest piece can be one
+  };
+  /// One chunk that will be made, and on what.
+  struct Making {
+    Bytes size;
+    std::size_t on;  ///< number of the home
+  };
+  /// What is made outside the lock, and not the pool's yet.
+  struct Made {
+    std::vector<std::unique_ptr<LakeChunk>> chunks;
+    std::vector<Mapping> mappings;
   };
   /// Mappings that wait for their stream before they can go.
   struct Retired {
@@ -177,18 +188,34 @@ class LakeSpace final : public Space {
   /// Asks drivers that once had less than they should have; true if one has more now.
   bool has_more_than_known();
   Block* grow(Lane& lane, Bytes size);
+  /// New chunks below the run of a place, made and mapped outside the lock. Until they are there, the addresses and the
+  /// run are claimed and the memory is promised, so that nobody else plans with them.
+  Block* grow_outside(const Place& place, const std::vector<Bytes>& sizes, Bytes size);
+  /// Takes the place's highest `size` bytes and its run out of everybody's sight; returns the former.
+  LakeBlock* claim(const Place& place, Bytes size);
+  /// Chunks below `top`, mapped and accessible. Reads nothing that the lock guards. `failed_on`: the home whose driver
+  /// had no memory.
+  [[nodiscard]] Made make(const std::vector<Making>& makings, const std::vector<std::shared_ptr<Device>>& users,
+                          Range& range, Address top, std::size_t& failed_on) const;
+  /// The reverse: nothing came of it.
+  void unclaim(LakeBlock* claimed, LakeBlock* run);
   Block* carry_out(Plan& plan, Bytes size);
   Range& add_range(Lane& lane, Bytes at_least);
+  /// On what each chunk will be made. A chunk lies on one device, so the last one of a device may be smaller.
+  [[nodiscard]] std::vector<Making> assign(const std::vector<Bytes>& sizes, StreamId stream) const;
   /// New chunks; all or none. A driver without memory is noted in the homes, and its error passes.
   std::vector<std::unique_ptr<LakeChunk>> create(const std::vector<Bytes>& sizes, StreamId stream);
+  /// One of them. Reads nothing that the lock guards.
+  [[nodiscard]] std::unique_ptr<LakeChunk> create_one(const Making& making) const;
+  static void note_shortage(Home& home);
   [[nodiscard]] std::size_t next_home(const std::vector<Bytes>& made, StreamId stream) const;
-  std::unique_ptr<LakeChunk> create_on_host(Bytes size);
+  [[nodiscard]] std::unique_ptr<LakeChunk> create_on_host(Bytes size) const;
   void keep(std::vector<std::unique_ptr<LakeChunk>>& chunks);
   void forget(LakeChunk* chunk);
   /// pre: it was not spilled.
   [[nodiscard]] Home& home_of(const LakeChunk& chunk) { return homes_[std::min(chunk.device, homes_.size() - 1)]; }
-  /// For all devices, and for the CPU where memory lies on the host; `chunks` are mapped from its top downwards.
-  void set_access(AddressRange range, const std::vector<LakeChunk*>& chunks);
+  /// For `users`, and for the CPU where memory lies on the host: so much at the top of the range.
+  void set_access(AddressRange range, std::span<const std::shared_ptr<Device>> users, Bytes on_host) const;
   void settle_in(LakeChunk& chunk, Range& range, Address address, Mapping mapping);
   /// The chunk's old place becomes a hole when its stream has passed.
   void leave(const Part& whole);

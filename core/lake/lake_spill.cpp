@@ -9,7 +9,7 @@
 
 namespace memlake {
 
-std::unique_ptr<LakeChunk> LakeSpace::create_on_host(Bytes size) {
+std::unique_ptr<LakeChunk> LakeSpace::create_on_host(Bytes size) const {
   auto chunk = std::make_unique<LakeChunk>();
   chunk->memory = std::make_shared<PhysicalChunk>(PhysicalChunk::create_on_host(device_, size, host_));
   chunk->size = size;

@@ -34,7 +34,28 @@ LivePool::LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMake
       events_(devices_, streams_),
       pool_(std::in_place, make_space(devices_, events_, limit), events_) {
   for (const auto& device : devices_) device->context();
+  pool_->space().set_outside(door_);
   counting_.reset();
+}
+
+void LivePool::Door::leave() noexcept {
+  ++left_;
+  pool_.mutex_.unlock();
+}
+
+void LivePool::Door::come_back() noexcept {
+  pool_.mutex_.lock();
+  ++came_back_;
+  somebody_is_back_.notify_all();
+}
+
+void LivePool::Door::wait_for_others() noexcept {
+  const std::uint64_t until = left_;
+  somebody_is_back_.wait(pool_.mutex_, [&] { return came_back_ >= until; });
+}
+
+void LivePool::Door::wait_for_all() noexcept {
+  somebody_is_back_.wait(pool_.mutex_, [&] { return came_back_ == left_; });
 }
 
 LivePool::~LivePool() {
@@ -204,6 +225,7 @@ Bytes LivePool::trim(Bytes keep) {
 void LivePool::close() {
   devices_.front()->library().require_this_process();
   const std::lock_guard lock(mutex_);
+  door_.wait_for_all();
   if (!pool_) throw Error(ErrorKind::invalid_free, "the pool is closed already");
   if (can_undo()) {
     if (const PoolStats stats = pool_->stats(); stats.allocated.now.count > 0)
@@ -258,6 +280,8 @@ void LivePool::set_reuse_rules(const ReuseRules& rules) {
 
 void LivePool::set_peers(const std::vector<std::shared_ptr<Device>>& peers) {
   const auto lock = open_lock();
+  door_.wait_for_all();  // what is being mapped would miss the change
+  require_open_locked();
   for (const auto& peer : peers) peer->context();
   pool_->space().set_peers(counted(peers, counting_));
 }
@@ -281,6 +305,8 @@ std::optional<std::string> LivePool::find_broken_invariant() const {
 
 void LivePool::start_recording() {
   const auto lock = open_lock();
+  door_.wait_for_all();  // a request that is being served has no row, and would get a free
+  require_open_locked();
   if (log_ != nullptr) throw Error(ErrorKind::config, "the pool is recording already; stop that recording first");
   log_ = std::make_unique<RowLog>();
   pool_->write_to(log_.get());
@@ -310,7 +336,7 @@ LiveStats LivePool::stats() const {
   pool_->space().for_each([&](const Block& block) {
     // What a caller has belongs to the stream that it is for; free memory to the one that gets it at once.
     const bool is_used = block.state == BlockState::live || block.state == BlockState::pending;
-    if (!is_used && block.state != BlockState::free) return;
+    if (!is_used && block.state != BlockState::free && block.state != BlockState::claimed) return;
     LiveStats::OfStream& of = streams[is_used ? block.user : block.stream];
     switch (block.state) {
       case BlockState::live:
@@ -364,8 +390,8 @@ std::vector<BlockRecord> LivePool::snapshot() const {
     const bool has_spilled = pool_->space().held_on_host().now.count > 0;
     const auto on_host = [&](const Block& block) {
       std::uint64_t bytes = 0;
-      const bool has_memory =
-          block.state == BlockState::live || block.state == BlockState::pending || block.state == BlockState::free;
+      const bool has_memory = block.state == BlockState::live || block.state == BlockState::pending ||
+                              block.state == BlockState::free || block.state == BlockState::claimed;
       if (has_spilled && has_memory)
         pool_->space().for_each_piece(block, [&](std::size_t device, Bytes size) {
           if (device == devices_.size()) bytes += size.count;

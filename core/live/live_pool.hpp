@@ -3,9 +3,10 @@
 // LivePool: a pool that programs use, from any thread, on a real driver or the emulator. Adds to Pool the lock, the
 // streams as CUDA knows them, the driver's events and counters of its own.
 //
-// One lock guards everything. In a forked child nothing is done, and that is found out before the lock: a thread that
-// does not exist there may hold it.
+// One lock guards everything; long driver calls of some policies are made outside of it (Outside). In a forked child
+// nothing is done, and that is found out before the lock: a thread that does not exist there may hold it.
 
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -187,10 +188,28 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   std::vector<std::pair<std::size_t, Bytes>> pieces_of(const Block& block) const;
   std::uint64_t generation_of(const Block& block) const;
 
+  /// Lets threads out of the lock, and knows how many are outside.
+  class Door final : public Outside {
+   public:
+    explicit Door(LivePool& pool) : pool_(pool) {}
+    void leave() noexcept override;
+    void come_back() noexcept override;
+    void wait_for_others() noexcept override;
+    /// Until nobody is outside, for those who change what all rely on. pre: the lock is held.
+    void wait_for_all() noexcept;
+
+   private:
+    LivePool& pool_;
+    std::uint64_t left_ = 0;
+    std::uint64_t came_back_ = 0;
+    std::condition_variable_any somebody_is_back_;
+  };
+
   std::vector<std::shared_ptr<Device>> given_;
   CountingDriver counting_;
   std::vector<std::shared_ptr<Device>> devices_;  // the same, counted
   mutable Lock mutex_;                            // guards everything below
+  Door door_{*this};
   StreamTable streams_;
   DriverEvents events_;
   std::optional<Pool> pool_;  // nothing after close()

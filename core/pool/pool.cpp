@@ -56,43 +56,43 @@ void Pool::reset_held_peak() {
 Block* Pool::allocate(Bytes requested, StreamId stream) {
   if (awaited_count_ > 0) poll_events();
   if (awaited_count_ > 0 && space_->is_crowded()) settle_behind_waits();
-  note(RowLog::Op::allocate, next_id_, requested, stream);
+  // Before the search: meanwhile other threads may make requests.
+  const std::uint64_t id = next_id_++;
+  note(RowLog::Op::allocate, id, requested, stream);
   const Bytes rounded = space_->round(requested);
   if (reusable_here_ > 0)
-    if (Block* block = take_over(requested, rounded, stream)) return block;
+    if (Block* block = take_over(rounded, stream)) return hand_out(block, requested, stream, id);
   if (Block* block = space_->take(rounded, stream)) [[likely]]
-    return hand_out(block, requested, stream);
+    return hand_out(block, requested, stream, id);
 
   Attempt attempt{.request = {requested, stream}, .rounded = rounded};
   Block* block = nullptr;
   try {
     block = climb(attempt);
   } catch (...) {
-    note_refusal(stream);
+    note_refusal(id, stream);
     throw;
   }
   if (block == nullptr) {
     ++stats_.ooms;
-    note_refusal(stream);
+    note_refusal(id, stream);
     return nullptr;
   }
-  block = hand_out(block, requested, stream);
+  block = hand_out(block, requested, stream, id);
   count_held_peak();
   return block;
 }
 
-/// The request of the last row got nothing. In a replay it may get something; then it is given back at once.
-void Pool::note_refusal(StreamId stream) {
-  if (log_ != nullptr) log_->add(RowLog::Op::free, next_id_, {0}, stream);
-  ++next_id_;
-}
+/// The request got nothing. In a replay it may get something; then it is given back at once.
+void Pool::note_refusal(std::uint64_t id, StreamId stream) { note(RowLog::Op::free, id, {0}, stream); }
 
 Block* Pool::allocate_cached(Bytes requested, StreamId stream) {
   if (awaited_count_ > 0) return nullptr;
   Block* block = space_->take(space_->round(requested), stream);
   if (block == nullptr) return nullptr;
-  note(RowLog::Op::allocate, next_id_, requested, stream);
-  return hand_out(block, requested, stream);
+  const std::uint64_t id = next_id_++;
+  note(RowLog::Op::allocate, id, requested, stream);
+  return hand_out(block, requested, stream, id);
 }
 
 Block* Pool::climb(Attempt& attempt) {
@@ -135,11 +135,11 @@ Block* Pool::climb_once(Attempt& attempt) {
   return nullptr;
 }
 
-Block* Pool::hand_out(Block* block, Bytes requested, StreamId user) {
+Block* Pool::hand_out(Block* block, Bytes requested, StreamId user, std::uint64_t id) {
   block->state = BlockState::live;
   block->requested = requested;
   block->user = user;
-  block->id = next_id_++;
+  block->id = id;
   ++stats_.allocations;
   live_digest_ ^= live_digest(*block);
   stats_.requested.add(requested);
@@ -149,7 +149,7 @@ Block* Pool::hand_out(Block* block, Bytes requested, StreamId user) {
 }
 
 /// A block that was freed in the order of this stream, although its segment belongs to another, and that fits as it is.
-Block* Pool::take_over(Bytes requested, Bytes rounded, StreamId stream) {
+Block* Pool::take_over(Bytes rounded, StreamId stream) {
   if (stream >= awaited_.size()) return nullptr;
   auto& queue = awaited_[stream];
   const std::size_t count = std::min(queue.size(), kMostLookedAt);
@@ -162,7 +162,7 @@ Block* Pool::take_over(Bytes requested, Bytes rounded, StreamId stream) {
     --reusable_here_;
     block->awaited = 0;
     count_out(*block);
-    return hand_out(block, requested, stream);
+    return block;
   }
   return nullptr;
 }

@@ -79,8 +79,8 @@ class Pool {
 
   Block* climb(Attempt& attempt);
   Block* climb_once(Attempt& attempt);
-  Block* hand_out(Block* block, Bytes requested, StreamId user);
-  Block* take_over(Bytes requested, Bytes rounded, StreamId stream);
+  Block* hand_out(Block* block, Bytes requested, StreamId user, std::uint64_t id);
+  Block* take_over(Bytes rounded, StreamId stream);
   void note_free(const Block& block, StreamId stream);
   void count_out(const Block& block);
   void make_free(Block* block);
@@ -91,7 +91,7 @@ class Pool {
   void settle_oldest(std::deque<Awaited>& queue);
   void give_addresses_back();
   void count_held_peak();
-  void note_refusal(StreamId stream);
+  void note_refusal(std::uint64_t id, StreamId stream);
   [[nodiscard]] Failure describe(const Attempt& attempt) const;
   void note(RowLog::Op op, std::uint64_t id, Bytes bytes, StreamId stream) {
     if (log_ != nullptr) log_->add(op, id, bytes, stream);

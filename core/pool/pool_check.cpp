@@ -39,7 +39,7 @@ std::optional<std::string> Pool::find_broken_invariant() const {
       broken.report(
           "I6: ", place(block),
           events > 0 ? " has events to wait for but is not pending" : " is pending, but no event will set it free");
-    if (block.state == BlockState::free) free = free + block.size;
+    if (block.state == BlockState::free || block.state == BlockState::claimed) free = free + block.size;
     if (block.state != BlockState::live && block.state != BlockState::pending) return;
     (block.state == BlockState::live ? live : pending).count += block.size.count;
     requested = requested + block.requested;

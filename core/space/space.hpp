@@ -16,6 +16,7 @@
 #include "space/broken.hpp"
 #include "space/event_source.hpp"
 #include "space/level.hpp"
+#include "space/outside.hpp"
 #include "space/reuse_rules.hpp"
 
 namespace memlake {
@@ -116,6 +117,9 @@ class Space {
   /// I1 to I5, and that free blocks are offered to whom they may be (I6).
   virtual void check(Broken& broken) const = 0;
 
+  /// Whoever holds a lock around this space lets it out during long driver calls. It must outlive the space.
+  void set_outside(Outside& outside) { outside_ = &outside; }
+
   [[nodiscard]] const Level& held() const { return held_; }
   /// Memory on the host beside that, for what the devices had no room for. No limit counts it.
   [[nodiscard]] const Level& held_on_host() const { return held_on_host_; }
@@ -145,6 +149,7 @@ class Space {
   Bytes limit_;
   TidalLevel held_;  ///< physical memory, created and not released
   Level held_on_host_;
+  Outside* outside_ = nullptr;  ///< null where there is no lock to leave
 
  private:
   std::vector<std::shared_ptr<Device>> accessors_;  // its own, then its peers

@@ -12,13 +12,13 @@ from memlake.errors import ConfigError
 
 __all__ = ["BlockInfo", "PoolSnapshot", "SegmentInfo"]
 
-_STATES = ("free", "live", "pending", "unmapped", "lent", "dead")  # the order of BlockState in the core
+_STATES = ("free", "live", "pending", "unmapped", "lent", "dead", "claimed")  # the order of BlockState in the core
 _COLUMNS = (
     *("segment", "segment_size", "page", "address", "nbytes", "requested"),
     *("stream", "state", "is_small", "id", "on_host"),
 )
 # PyTorch's words for the states in which a block's bytes count; the others are no blocks there.
-_TORCH_STATES = {"free": "inactive", "live": "active_allocated", "pending": "active_awaiting_free"}
+_TORCH_STATES = {"free": "inactive", "claimed": "inactive", "live": "active_allocated", "pending": "active_awaiting_free"}
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class BlockInfo:
         address, nbytes: where it lies.
         requested: what the caller asked for; 0 if nobody has it.
         state: ``"live"``, ``"pending"``, ``"free"``; ``"unmapped"``: addresses without memory; ``"lent"``: in use
-            through a buffer elsewhere, where its bytes count; ``"dead"``: addresses that wait to be unmapped.
+            through a buffer elsewhere, where its bytes count; ``"dead"``: addresses that wait to be mapped or unmapped;
+            ``"claimed"``: free memory that a request will take for which more is being made.
         stream: handle of the stream that it is for.
         on_host: how many of its bytes were spilled to the host.
     """
