@@ -18,7 +18,8 @@ struct Given {
   std::optional<bool> expandable_segments;
   bool has_policy = false;
   bool has_torch_option = false;
-  std::string lake_option;  // one that only policy:lake has
+  std::string lake_option;    // one that only policy:lake has
+  std::string stitch_option;  // or policy:stitch
   bool has_rounding = false;
   std::string only_emulated;  // a key that needs driver:emulated
 };
@@ -77,6 +78,34 @@ void read_mib(Reading& reading, const Entry& entry) {
   reading.conf.torch.*option = parse_mib(entry);
 }
 
+template <Bytes StitchOptions::* option>
+void read_stitch_size(Reading& reading, const Entry& entry) {
+  reading.given.stitch_option = entry.key;
+  reading.conf.stitch.*option = parse_size(entry);
+}
+
+template <std::uint64_t StitchOptions::* option>
+void read_stitch_count(Reading& reading, const Entry& entry) {
+  reading.given.stitch_option = entry.key;
+  reading.conf.stitch.*option = parse_count(entry);
+}
+
+void read_chunk_size(Reading& reading, const Entry& entry) {
+  read_stitch_size<&StitchOptions::chunk_size>(reading, entry);
+  const Bytes size = reading.conf.stitch.chunk_size;
+  if (size < MiB * 2 || !size.is_multiple_of(MiB)) refuse(entry, "whole MiB and at least 2 MiB");
+}
+
+void read_max_view_bytes(Reading& reading, const Entry& entry) {
+  read_stitch_size<&StitchOptions::max_view_bytes>(reading, entry);
+  if (reading.conf.stitch.max_view_bytes.count == 0) refuse(entry, "more than 0; write max_views:0 to stitch nothing");
+}
+
+void read_reuse_limit(Reading& reading, const Entry& entry) {
+  reading.given.stitch_option = entry.key;
+  reading.conf.stitch.reuse_limit = parse_number(entry, 1, 1e6);
+}
+
 /// The known keys, in the order in which a sentence lists them.
 const std::vector<std::pair<std::string_view, Reader>>& readers() {
   static const auto& known = *new std::vector<std::pair<std::string_view, Reader>>{
@@ -109,6 +138,12 @@ const std::vector<std::pair<std::string_view, Reader>>& readers() {
          reading.given.lake_option = entry.key;
          reading.conf.lake.may_spill = true;
        }},
+      {"frag_limit", read_stitch_size<&StitchOptions::frag_limit>},
+      {"reuse_limit", read_reuse_limit},
+      {"chunk_size", read_chunk_size},
+      {"max_views", read_stitch_count<&StitchOptions::max_views>},
+      {"max_view_bytes", read_max_view_bytes},
+      {"max_mappings", read_stitch_count<&StitchOptions::max_mappings>},
       {"expandable_segments",
        [](Reading& reading, const Entry& entry) { reading.given.expandable_segments = parse_boolean(entry); }},
       {"large_segment_size_mb", read_mib<&TorchOptions::large_segment_size>},
@@ -197,6 +232,8 @@ void finish(Reading& reading) {
   if (!given.lake_option.empty() && conf.policy != Conf::PolicyName::lake)
     throw Error(ErrorKind::config,
                 given.lake_option + " is an option of policy:lake; leave it out, or name that policy");
+  if (!given.stitch_option.empty() && conf.policy != Conf::PolicyName::stitch)
+    throw Error(ErrorKind::config, given.stitch_option + " is an option of policy:stitch; name that policy, too");
   if (!conf.is_emulated() && !given.only_emulated.empty())
     throw Error(ErrorKind::config,
                 given.only_emulated + " is about the emulator; add driver:emulated, or leave it out");

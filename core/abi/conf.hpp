@@ -10,6 +10,7 @@
 #include "base/bytes.hpp"
 #include "lake/lake_options.hpp"
 #include "policy/torch_options.hpp"
+#include "stitch/stitch_options.hpp"
 
 namespace memlake::abi {
 
@@ -25,6 +26,7 @@ struct Conf {
 
   PolicyName policy = PolicyName::lake;
   LakeOptions lake;
+  StitchOptions stitch;
   TorchOptions torch;
   double memory_fraction = 1;  ///< PyTorch's; 1: no limit
   std::optional<Limit> limit;

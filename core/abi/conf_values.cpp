@@ -97,6 +97,20 @@ Bytes parse_mib(const Entry& entry) {
   return MiB * *number;
 }
 
+std::uint64_t parse_count(const Entry& entry) {
+  const auto number = whole_number(entry.value);
+  if (!number || *number > kLargestSize) refuse(entry, "a whole number of at least 0");
+  return *number;
+}
+
+double parse_number(const Entry& entry, double least, double most) {
+  const auto number = decimal(entry.value);
+  if (!number || *number < least || *number > most)
+    refuse(entry, "a number from " + std::to_string(static_cast<long>(least)) + " to " +
+                      std::to_string(static_cast<long>(most)));
+  return *number;
+}
+
 double parse_share(const Entry& entry) {
   const auto number = decimal(entry.value);
   if (!number || *number > 1) refuse(entry, "a number from 0 to 1");

@@ -27,6 +27,10 @@ Bytes parse_size(const Entry& entry);
 bool parse_percentage(const Entry& entry, double& share);
 /// A whole number of MiB.
 Bytes parse_mib(const Entry& entry);
+/// A whole number of at least 0.
+std::uint64_t parse_count(const Entry& entry);
+/// From `least` to `most`.
+double parse_number(const Entry& entry, double least, double most);
 /// From 0 to 1.
 double parse_share(const Entry& entry);
 bool parse_boolean(const Entry& entry);

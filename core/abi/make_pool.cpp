@@ -42,7 +42,7 @@ PolicyOptions policy_options(const Conf& conf) {
     case Conf::PolicyName::lake:
       return conf.lake;
     case Conf::PolicyName::stitch:
-      return StitchOptions{};
+      return conf.stitch;
     case Conf::PolicyName::direct:
       return DirectOptions{};
     case Conf::PolicyName::caching:

@@ -5,17 +5,25 @@
 
 #include "base/error.hpp"
 #include "driver/library.hpp"
+#include "driver/result.hpp"
 #include "live/live_pool.hpp"
 
 namespace memlake {
 
 StreamName LivePool::name_of(CUstream stream) const {
-  if (devices_.size() > 1 && StreamTable::is_created(stream)) [[unlikely]]
-    throw Error(
-        ErrorKind::invalid_argument,
-        "the pool is over several devices, and of a stream alone it is not known which of them it works on; use "
-        "the default stream, or memlake.Pool in Python");
-  return {.handle = stream};
+  if (devices_.size() == 1 || !StreamTable::is_created(stream)) [[likely]]
+    return {.handle = stream};
+  // Of several devices the driver says which one a stream works on, by its context.
+  static_cast<void>(is_capturing({.handle = stream}));  // refuses a handle that names no stream
+  Driver& driver = given_.front()->driver();
+  CUcontext context = nullptr;
+  const CUresult result = driver.cuStreamGetCtx(stream, &context);
+  if (result != CUDA_ERROR_NOT_SUPPORTED) check(driver, Call::cuStreamGetCtx, result);
+  for (std::size_t i = 0; i < devices_.size(); ++i)
+    if (context != nullptr && devices_[i]->context() == context) return {.handle = stream, .device = i};
+  throw Error(ErrorKind::invalid_argument,
+              "the stream is not of the primary context of a device of this pool; use a stream of one of its devices, "
+              "or the default stream");
 }
 
 Address LivePool::allocate_at(Bytes requested, CUstream stream) {
@@ -83,8 +91,11 @@ bool LivePool::try_free_at(Address address, CUstream stream) {
 }
 
 void LivePool::record_use_at(Address address, CUstream stream) {
+  require_usable();
+  const StreamName name = name_of(stream);
+  static_cast<void>(is_capturing(name));  // found out when the memory is freed, a bad handle would be too late
   const auto lock = open_lock();
-  pool_->record_use(place_of(address).block, streams_.number_of(name_of(stream)));
+  pool_->record_use(place_of(address).block, streams_.number_of(name));
 }
 
 AddressRange LivePool::segment_at(Address address) const {

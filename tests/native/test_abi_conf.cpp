@@ -21,7 +21,7 @@ PROCESS_TEST(a_configuration_that_makes_no_sense_is_refused_with_its_reason) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"polcy:caching", "unknown key 'polcy'"},
       {"polcy:caching",
-       "known: policy, limit, driver, devices, memory, backing, may_alias, spill, expandable_segments"},
+       "known: policy, limit, driver, devices, memory, backing, may_alias, spill, frag_limit, reuse_limit"},
       {"policy:best", "policy must be lake, caching, expandable, stitch or direct, got 'best'"},
       {"policy", "cannot read 'policy'"},
       {"policy:", "cannot read"},
@@ -48,6 +48,13 @@ PROCESS_TEST(a_configuration_that_makes_no_sense_is_refused_with_its_reason) {
       {"policy:caching,may_alias:False", "an option of policy:lake"},
       {"may_alias:no", "True or False"},
       {"spill:disk", "spill must be host"},
+      {"frag_limit:64MiB", "frag_limit is an option of policy:stitch"},
+      {"policy:stitch,reuse_limit:0.5", "reuse_limit must be a number from 1 to 1000000"},
+      {"policy:stitch,reuse_limit:nan", "reuse_limit must be a number"},
+      {"policy:stitch,chunk_size:1MiB", "chunk_size must be whole MiB and at least 2 MiB"},
+      {"policy:stitch,max_views:-1", "max_views must be a whole number of at least 0"},
+      {"policy:stitch,max_views:99999999999999999999", "max_views must be a whole number"},
+      {"policy:stitch,max_view_bytes:0", "max_view_bytes must be more than 0"},
       {"policy:stitch,spill:host", "spill is an option of policy:lake"},
       {"roundup_power2_divisions:3", "a power of two"},
       {"roundup_power2_divisions:[3:1]", "powers of two of MiB"},
@@ -89,6 +96,16 @@ PROCESS_TEST(what_a_device_has_no_room_for_is_spilled_where_that_is_asked_for) {
   EXPECT_EQ(stats.held_on_host_peak, 36 * kMiB);
   EXPECT(memlake_pool_allocate(pool, std::size_t{1} << 47, nullptr) == nullptr);
   EXPECT(std::string(memlake_last_error()).find("and 36 MiB on the host") != std::string::npos);
+}
+
+PROCESS_TEST(stitch_takes_its_options) {
+  // With chunks of 32 MiB a request of 33 MiB takes two of them.
+  memlake_pool* const pool = make_pool(",policy:stitch,chunk_size:32MiB,frag_limit:0,max_views:8,reuse_limit:2.5");
+  EXPECT(memlake_pool_allocate(pool, 33 * kMiB, nullptr) != nullptr);
+  memlake_pool_stats_t stats{};
+  stats.struct_size = sizeof stats;
+  EXPECT_EQ(memlake_pool_stats(pool, &stats), 0);
+  EXPECT_EQ(stats.held, 64 * kMiB);
 }
 
 PROCESS_TEST(a_limit_is_kept) {

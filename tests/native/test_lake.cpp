@@ -298,6 +298,31 @@ TEST(a_buffer_larger_than_a_device_lies_on_two) {
   expect_sound(*pool);
 }
 
+TEST(the_driver_says_on_which_of_several_devices_a_bare_stream_works) {
+  const test::EmulatedDevices devices("devices=3,memory=64MiB,backing=none");
+  const auto pool = make_lake({devices[0], devices[1]}, {.placement = Placement::near});
+  const OwnStream first(devices[0]);
+  const OwnStream second(devices[1]);
+  const OwnStream foreign(devices[2]);
+  const std::shared_ptr<Device> on_second = devices[1];
+  const Address memory = pool->allocate_at(MiB * 8, second.owner->handle());
+  EXPECT(on_second->free_memory() < MiB * 64);
+  pool->record_use_at(memory, first.owner->handle());
+  pool->free_at(memory, second.owner->handle());
+  expect_sound(*pool);
+  EXPECT_ERROR(invalid_argument, static_cast<void>(pool->allocate_at(MiB, foreign.owner->handle())));
+}
+
+TEST(a_handle_that_names_no_stream_is_refused_before_it_is_noted) {
+  const test::EmulatedDevices devices(kDevice);
+  const auto pool = make_lake({devices[0]});
+  const Address memory = pool->allocate_at(MiB, nullptr);
+  const CUstream gone = OwnStream(devices[0]).owner->handle();
+  EXPECT_ERROR(config, pool->record_use_at(memory, gone));
+  pool->free_at(memory);  // nothing waits for it
+  EXPECT_EQ(pool->stats().pending_count, 0u);
+}
+
 /// The most that scattered memory can be gathered to.
 Bytes most_gathered(LakeOptions options) {
   const test::EmulatedDevices devices(kDevice);
