@@ -18,7 +18,12 @@ _COLUMNS = (
     *("stream", "state", "is_small", "id", "on_host"),
 )
 # PyTorch's words for the states in which a block's bytes count; the others are no blocks there.
-_TORCH_STATES = {"free": "inactive", "claimed": "inactive", "live": "active_allocated", "pending": "active_awaiting_free"}
+_TORCH_STATES = {
+    "free": "inactive",
+    "claimed": "inactive",
+    "live": "active_allocated",
+    "pending": "active_awaiting_free",
+}
 
 
 @dataclass(frozen=True)

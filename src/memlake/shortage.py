@@ -34,7 +34,7 @@ _CONTIGUOUS = {
     "lake": "there is enough memory, but free pieces lie between live buffers where they cannot be gathered; close "
     "some buffers, or ask for less",
     "stitch": "there is enough memory, but blocks of other streams, small blocks and blocks that are partly used "
-    'cannot be stitched for this request; the policy "lake" can use them, and max_views or max_mappings may be too small',
+    'cannot be stitched for this request, or max_views or max_mappings is too small; the policy "lake" can use them',
     "direct": 'the driver has enough memory, but gives none in one piece; the policy "lake" needs no such piece',
 }
 _SMALL_PAGE, _LARGEST_SMALL = 2 * 2**20, 2**20  # of PyTorch's expandable segments

@@ -208,3 +208,14 @@ def test_too_many_streams_with_live_buffers_run_out_of_addresses_and_say_so(meml
     kept.pop()[1].close()
     pool.trim()
     pool.allocate(1000, stream=streams[-1]).close()
+
+
+def test_stitch_says_why_scattered_memory_could_not_be_stitched(gpu):
+    pool = memlake.Pool(gpu, "stitch")
+    kept = [pool.allocate("1MiB") for _ in range(60)]  # two to a chunk
+    for buffer in kept[1::2]:
+        buffer.close()
+    with pytest.raises(OutOfMemory) as caught:
+        pool.allocate("20MiB")
+    assert caught.value.reason == "contiguous"
+    assert "cannot be stitched" in caught.value.hint
