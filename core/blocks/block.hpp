@@ -57,6 +57,7 @@ struct Block {
   StreamId stream;    ///< of its segment: who may have it at once when it is free
   StreamId user = 0;  ///< of the caller: whom the allocation was made for
   BlockState state;
+  bool is_whole = false;      ///< of its pool's whole space, not of the policy's
   std::uint32_t awaited = 0;  ///< events that are still to come before it is free
   std::uint64_t free_since =
       0;                        ///< number of searches of its group when it became free: its age for garbage collection

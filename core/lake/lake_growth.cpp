@@ -35,10 +35,15 @@ Block* LakeSpace::grow_outside(const Place& place, const std::vector<Bytes>& siz
   for (const Making& making : makings) total = total + making.size;
 
   LakeBlock* claimed = claim(place, total);
-  const auto promise = [&](auto&& change) {
-    for (const Making& making : makings) change(homes_[making.on].promised, making.size);
+  const auto promise = [&] {
+    for (const Making& making : makings) homes_[making.on].promised = homes_[making.on].promised + making.size;
+    held_.promise(total);
   };
-  promise([](Bytes& promised, Bytes bytes) { promised = promised + bytes; });
+  const auto withdraw = [&] {
+    for (const Making& making : makings) homes_[making.on].promised = homes_[making.on].promised - making.size;
+    held_.withdraw(total);
+  };
+  promise();
 
   std::size_t failed_on = homes_.size();
   Made made;
@@ -47,12 +52,12 @@ Block* LakeSpace::grow_outside(const Place& place, const std::vector<Bytes>& siz
     const Absence absence(outside_);
     made = make(makings, users, range, top, failed_on);
   } catch (...) {
-    promise([](Bytes& promised, Bytes bytes) { promised = promised - bytes; });
+    withdraw();
     if (failed_on < homes_.size()) note_shortage(homes_[failed_on]);
     unclaim(claimed, place.run);
     throw;
   }
-  promise([](Bytes& promised, Bytes bytes) { promised = promised - bytes; });
+  withdraw();
 
   Address at = top;
   for (std::size_t i = 0; i < made.chunks.size(); ++i) {

@@ -88,7 +88,7 @@ Bytes LakeSpace::down(Bytes size) const { return {size.count / granule_.count * 
 Bytes LakeSpace::budget() const {
   Bytes sum{0};
   for (const Home& home : homes_) sum = sum + home.most;
-  return down(least(limit_, sum));
+  return down(least(held_.most(), sum));
 }
 
 Bytes LakeSpace::room() const {

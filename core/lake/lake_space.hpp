@@ -17,8 +17,8 @@
 #include "blocks/block_map.hpp"
 #include "lake/lake_options.hpp"
 #include "lake/range.hpp"
-#include "lake/stream_clock.hpp"
 #include "space/space.hpp"
+#include "space/stream_clock.hpp"
 
 namespace memlake {
 

@@ -35,17 +35,31 @@ void Lease::free_or_wait(StreamId stream) {
 
 void Lease::require_open() const { ownership_.require(kNoun); }
 
+std::unique_lock<Lock> Lease::lock_open() const {
+  require_open();
+  auto lock = pool_->open_lock();
+  require_open();
+  return lock;
+}
+
+ExportedBlock Lease::export_memory() const {
+  const auto lock = lock_open();
+  if (block_ == nullptr)
+    throw Error(ErrorKind::invalid_argument, "the buffer is empty: there is no memory that could be shared");
+  return std::move(pool_->export_blocks({block_}).front());
+}
+
 StreamName Lease::stream_name() const { return pool_->name_of(stream_); }
 
 std::vector<std::pair<std::size_t, Bytes>> Lease::pieces() const {
-  require_open();
+  const auto lock = lock_open();
   if (block_ == nullptr) return {};
   return pool_->pieces_of(*block_);
 }
 
 std::uint64_t Lease::generation() const {
-  require_open();
-  return block_ == nullptr ? 0 : pool_->generation_of(*block_);
+  const auto lock = lock_open();
+  return block_ == nullptr ? 0 : pool_->pool_->space_of(*block_).generation(*block_);
 }
 
 void Lease::pin() {
@@ -65,7 +79,7 @@ void Lease::unpin() {
 
 void Lease::record_use(const StreamName& stream) {
   require_open();
-  if (block_ != nullptr) pool_->record_use(block_, stream);
+  if (block_ != nullptr) pool_->record_use(*this, block_, stream);
 }
 
 void Lease::give_up(StreamId stream) {

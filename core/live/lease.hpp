@@ -4,10 +4,12 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/lock.hpp"
 #include "base/ownership.hpp"
 #include "blocks/block.hpp"
 #include "live/stream_table.hpp"
@@ -15,13 +17,19 @@
 namespace memlake {
 
 class LivePool;
+struct ExportedBlock;
 
 class Lease {
  public:
   /// An empty one: no bytes, address 0, nothing to free.
   Lease(std::shared_ptr<LivePool> pool, StreamId stream) : pool_(std::move(pool)), stream_(stream) {}
   Lease(std::shared_ptr<LivePool> pool, Block* block, Bytes requested, StreamId stream)
-      : pool_(std::move(pool)), block_(block), address_(block->address), requested_(requested), stream_(stream) {}
+      : pool_(std::move(pool)),
+        block_(block),
+        address_(block->address),
+        requested_(requested),
+        stream_(stream),
+        is_shareable_(block->is_whole) {}
   /// pre: `other` is not pinned.
   Lease(Lease&& other) noexcept
       : pool_(std::move(other.pool_)),
@@ -29,6 +37,7 @@ class Lease {
         address_(other.address_),
         requested_(other.requested_),
         stream_(other.stream_),
+        is_shareable_(other.is_shareable_),
         ownership_(std::move(other.ownership_)) {}
   Lease& operator=(Lease&&) = delete;
   ~Lease();
@@ -42,11 +51,17 @@ class Lease {
   [[nodiscard]] StreamName stream_name() const;
   const std::shared_ptr<LivePool>& pool() const noexcept { return pool_; }
 
+  /// Whether other processes may be given its memory.
+  [[nodiscard]] bool is_shareable() const noexcept { return is_shareable_; }
   /// Its bytes in order, by the number of the device that they lie on; the number of devices means: the host.
   [[nodiscard]] std::vector<std::pair<std::size_t, Bytes>> pieces() const;
   /// Changes when other chunks come to lie behind an address: two leases of one address with one generation have the
   /// same memory.
   [[nodiscard]] std::uint64_t generation() const;
+
+  /// New descriptors of its chunks, for other processes. From now on its memory is released when it is freed. Error
+  /// (invalid_argument) unless it was allocated as shareable.
+  [[nodiscard]] ExportedBlock export_memory() const;
 
   /// Until it is unpinned as often, its memory stays as it is, also behind close().
   void pin();
@@ -65,6 +80,8 @@ class Lease {
   void close(const StreamName& stream);
 
  private:
+  /// The pool's lock while the lease is open: whoever closes it comes before, or waits.
+  [[nodiscard]] std::unique_lock<Lock> lock_open() const;
   /// Frees the block, or leaves that to the last unpin().
   void give_up(StreamId stream);
   /// For the destructor.
@@ -75,6 +92,7 @@ class Lease {
   Address address_;
   Bytes requested_;
   StreamId stream_;
+  bool is_shareable_ = false;
   Ownership ownership_;
   // Both change only with the pool's lock held.
   std::atomic<std::uint32_t> pins_{0};

@@ -23,18 +23,21 @@ std::vector<std::shared_ptr<Device>> counted(const std::vector<std::shared_ptr<D
 }  // namespace
 
 std::shared_ptr<LivePool> LivePool::make(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space,
-                                         Bytes limit) {
-  return std::shared_ptr<LivePool>(new LivePool(std::move(devices), make_space, limit));
+                                         Bytes limit, const Sharing& sharing) {
+  return std::shared_ptr<LivePool>(new LivePool(std::move(devices), make_space, limit, sharing));
 }
 
-LivePool::LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space, Bytes limit)
+LivePool::LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space, Bytes limit,
+                   const Sharing& sharing)
     : given_(std::move(devices)),
+      sharing_(sharing),
       counting_(given_.front()->driver()),
       devices_(counted(given_, counting_)),
       events_(devices_, streams_),
       pool_(std::in_place, make_space(devices_, events_, limit), events_) {
   for (const auto& device : devices_) device->context();
   pool_->space().set_outside(door_);
+  if (sharing_.is_usual) add_whole();
   counting_.reset();
 }
 
@@ -126,12 +129,13 @@ std::optional<Lease> LivePool::allocate_at_once(Bytes requested, const StreamNam
   return Lease(shared_from_this(), block, requested, *number);
 }
 
-std::optional<Lease> LivePool::allocate(Bytes requested, const StreamName& stream, Shortage& shortage) {
+std::optional<Lease> LivePool::allocate(Bytes requested, const StreamName& stream, Shortage& shortage,
+                                        std::optional<bool> is_shareable) {
   require_not_capturing(stream);
   const auto lock = open_lock();
   const StreamId number = streams_.number_of(stream);
   if (requested.count == 0) return Lease(shared_from_this(), number);
-  Block* block = pool_->allocate(requested, number);
+  Block* block = pool_->allocate_from(space_for(is_shareable), requested, number);
   if (block != nullptr) return Lease(shared_from_this(), block, requested, number);
   shortage = shortage_locked();
   return std::nullopt;
@@ -175,12 +179,13 @@ void LivePool::free_after_wait(Block* block, StreamId stream) {
   pool_->free_unused(block, stream);
 }
 
-void LivePool::record_use(Block* block, const StreamName& stream) {
+void LivePool::record_use(const Lease& lease, Block* block, const StreamName& stream) {
   require_usable();
   // Found out when the buffer is freed, it would be too late.
   if (stream.owner == nullptr) static_cast<void>(is_capturing(stream));
   const std::lock_guard lock(mutex_);
   require_open_locked();
+  lease.require_open();
   pool_->record_use(block, streams_.number_of(stream));
 }
 
@@ -275,7 +280,7 @@ std::optional<ReuseRules> LivePool::reuse_rules() const {
 
 void LivePool::set_reuse_rules(const ReuseRules& rules) {
   const auto lock = open_lock();
-  pool_->space().set_reuse_rules(rules);
+  pool_->set_reuse_rules(rules);
 }
 
 void LivePool::set_peers(const std::vector<std::shared_ptr<Device>>& peers) {
@@ -283,7 +288,7 @@ void LivePool::set_peers(const std::vector<std::shared_ptr<Device>>& peers) {
   door_.wait_for_all();  // what is being mapped would miss the change
   require_open_locked();
   for (const auto& peer : peers) peer->context();
-  pool_->space().set_peers(counted(peers, counting_));
+  pool_->set_peers(counted(peers, counting_));
 }
 
 bool LivePool::has_risen_to(Bytes mark) {
@@ -325,15 +330,15 @@ LiveStats LivePool::stats() const {
   const auto lock = open_lock();
   stats.pool = pool_->stats();
   stats.limit = pool_->space().limit();
-  stats.largest_free = pool_->space().largest_free();
-  stats.segment_count = pool_->space().segment_count();
+  stats.largest_free = pool_->largest_free();
+  stats.segment_count = pool_->segment_count();
   stats.policy_counters = pool_->space().counters();
   stats.host_waits = events_.host_waits();
   stats.modelled_us = counting_.modelled_us();
   for (std::size_t i = 0; i < call_names.size(); ++i)
     if (const auto count = counting_.count(static_cast<Call>(i))) stats.calls.emplace_back(call_names[i], count);
   std::map<StreamId, LiveStats::OfStream> streams;
-  pool_->space().for_each([&](const Block& block) {
+  pool_->for_each([&](const Block& block) {
     // What a caller has belongs to the stream that it is for; free memory to the one that gets it at once.
     const bool is_used = block.state == BlockState::live || block.state == BlockState::pending;
     if (!is_used && block.state != BlockState::free && block.state != BlockState::claimed) return;
@@ -360,11 +365,9 @@ LiveStats LivePool::stats() const {
 }
 
 std::vector<std::pair<std::size_t, Bytes>> LivePool::pieces_of(const Block& block) const {
-  require_usable();
-  const std::lock_guard lock(mutex_);
   std::vector<std::pair<std::size_t, Bytes>> pieces;
   Bytes left = block.requested;
-  pool_->space().for_each_piece(block, [&](std::size_t device, Bytes size) {
+  pool_->space_of(block).for_each_piece(block, [&](std::size_t device, Bytes size) {
     size = std::min(size, left);
     left = left - size;
     if (size.count == 0) return;
@@ -377,12 +380,6 @@ std::vector<std::pair<std::size_t, Bytes>> LivePool::pieces_of(const Block& bloc
   return pieces;
 }
 
-std::uint64_t LivePool::generation_of(const Block& block) const {
-  require_usable();
-  const std::lock_guard lock(mutex_);
-  return pool_->space().generation(block);
-}
-
 std::vector<BlockRecord> LivePool::snapshot() const {
   std::vector<BlockRecord> records;
   {
@@ -393,12 +390,12 @@ std::vector<BlockRecord> LivePool::snapshot() const {
       const bool has_memory = block.state == BlockState::live || block.state == BlockState::pending ||
                               block.state == BlockState::free || block.state == BlockState::claimed;
       if (has_spilled && has_memory)
-        pool_->space().for_each_piece(block, [&](std::size_t device, Bytes size) {
+        pool_->space_of(block).for_each_piece(block, [&](std::size_t device, Bytes size) {
           if (device == devices_.size()) bytes += size.count;
         });
       return bytes;
     };
-    pool_->space().for_each([&](const Block& block) {
+    pool_->for_each([&](const Block& block) {
       const bool is_used = block.state == BlockState::live || block.state == BlockState::pending;
       records.push_back(
           {.segment = block.memory->range.begin.value,

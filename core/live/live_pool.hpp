@@ -72,11 +72,24 @@ struct LiveStats {
   std::vector<OfStream> streams;  ///< those that have anything
 };
 
+/// A live block as another process may be given it.
+struct ExportedBlock {
+  Address address;
+  Bytes requested;
+  std::vector<ExportedChunk> chunks;
+};
+
+/// How a pool shares memory with other processes.
+struct Sharing {
+  WholeOptions options = {};
+  bool is_usual = false;  ///< whether requests that say nothing about it get memory that can be shared
+};
+
 class LivePool : public std::enable_shared_from_this<LivePool> {
  public:
   /// Devices of one driver; their numbers in the pool are their places in the list.
   static std::shared_ptr<LivePool> make(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space,
-                                        Bytes limit);
+                                        Bytes limit, const Sharing& sharing = {});
   LivePool(const LivePool&) = delete;
   LivePool& operator=(const LivePool&) = delete;
   /// Waits for the device and gives everything back; in a child, on a closed device or at exit nothing.
@@ -84,8 +97,13 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
 
   /// Without a driver call and without waiting; nothing if that is not possible now. For callers that must not wait.
   std::optional<Lease> allocate_at_once(Bytes requested, const StreamName& stream);
-  /// Nothing if there is no memory: then `shortage` says why.
-  std::optional<Lease> allocate(Bytes requested, const StreamName& stream, Shortage& shortage);
+  /// Nothing if there is no memory: then `shortage` says why. `is_shareable`: whether other processes may be given it;
+  /// nothing: as is usual in this pool.
+  std::optional<Lease> allocate(Bytes requested, const StreamName& stream, Shortage& shortage,
+                                std::optional<bool> is_shareable = std::nullopt);
+  /// All that is live, in the order of the allocations; all or nothing. Error(config) if something cannot be exported.
+  std::vector<ExportedBlock> export_everything();
+
   // For callers that know their memory by its address alone, and whose streams belong to somebody else. No object per
   // allocation; memory of a Lease is not among it.
 
@@ -145,14 +163,15 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
  private:
   friend class Lease;
 
-  LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space, Bytes limit);
+  LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space, Bytes limit,
+           const Sharing& sharing);
 
   /// False if it must go through free().
   bool free_at_once(Block* block, StreamId stream);
   void free(Block* block, StreamId stream);
   /// When its uses cannot be recorded: waits for the devices instead.
   void free_after_wait(Block* block, StreamId stream);
-  void record_use(Block* block, const StreamName& stream);
+  void record_use(const Lease& lease, Block* block, const StreamName& stream);
   StreamId number_of(const StreamName& stream);
   StreamName name_of(StreamId stream) const;
 
@@ -185,8 +204,12 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   /// Whether what it has on its devices still exists.
   bool can_undo() const noexcept;
   void synchronize();
+  /// The space that a request is served from. pre: the lock is held.
+  Space& space_for(std::optional<bool> is_shareable);
+  void add_whole();
+  // pre: the lock is held, and the block is live.
   std::vector<std::pair<std::size_t, Bytes>> pieces_of(const Block& block) const;
-  std::uint64_t generation_of(const Block& block) const;
+  std::vector<ExportedBlock> export_blocks(const std::vector<const Block*>& blocks);
 
   /// Lets threads out of the lock, and knows how many are outside.
   class Door final : public Outside {
@@ -206,6 +229,7 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   };
 
   std::vector<std::shared_ptr<Device>> given_;
+  const Sharing sharing_;
   CountingDriver counting_;
   std::vector<std::shared_ptr<Device>> devices_;  // the same, counted
   mutable Lock mutex_;                            // guards everything below

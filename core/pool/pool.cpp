@@ -53,22 +53,59 @@ void Pool::reset_held_peak() {
   held_peak_seen_ = space_->held().now;
 }
 
-Block* Pool::allocate(Bytes requested, StreamId stream) {
+void Pool::add_whole(std::unique_ptr<WholeSpace> whole, bool is_usual) {
+  if (const auto rules = space_->reuse_rules()) whole->set_reuse_rules(*rules);
+  whole->set_peers(space_->peers());
+  whole_ = std::move(whole);
+  if (is_usual) usual_ = whole_.get();
+}
+
+void Pool::set_reuse_rules(const ReuseRules& rules) {
+  space_->set_reuse_rules(rules);
+  if (whole_ != nullptr) whole_->set_reuse_rules(rules);
+}
+
+void Pool::set_peers(const std::vector<std::shared_ptr<Device>>& peers) {
+  const auto before = space_->peers();
+  space_->set_peers(peers);
+  if (whole_ == nullptr) return;
+  try {
+    whole_->set_peers(peers);
+  } catch (...) {
+    space_->set_peers(before);
+    throw;
+  }
+}
+
+void Pool::for_each(const std::function<void(const Block&)>& visit) const {
+  space_->for_each(visit);
+  if (whole_ != nullptr) whole_->for_each(visit);
+}
+
+std::size_t Pool::segment_count() const {
+  return space_->segment_count() + (whole_ == nullptr ? 0 : whole_->segment_count());
+}
+
+Bytes Pool::largest_free() const {
+  return whole_ == nullptr ? space_->largest_free() : std::max(space_->largest_free(), whole_->largest_free());
+}
+
+Block* Pool::allocate_from(Space& space, Bytes requested, StreamId stream) {
   if (awaited_count_ > 0) poll_events();
-  if (awaited_count_ > 0 && space_->is_crowded()) settle_behind_waits();
+  if (awaited_count_ > 0 && space.is_crowded()) settle_behind_waits();
   // Before the search: meanwhile other threads may make requests.
   const std::uint64_t id = next_id_++;
   note(RowLog::Op::allocate, id, requested, stream);
-  const Bytes rounded = space_->round(requested);
+  const Bytes rounded = space.round(requested);
   if (reusable_here_ > 0)
-    if (Block* block = take_over(rounded, stream)) return hand_out(block, requested, stream, id);
-  if (Block* block = space_->take(rounded, stream)) [[likely]]
+    if (Block* block = take_over(space, rounded, stream)) return hand_out(block, requested, stream, id);
+  if (Block* block = space.take(rounded, stream)) [[likely]]
     return hand_out(block, requested, stream, id);
 
   Attempt attempt{.request = {requested, stream}, .rounded = rounded};
   Block* block = nullptr;
   try {
-    block = climb(attempt);
+    block = climb(space, attempt);
   } catch (...) {
     note_refusal(id, stream);
     throw;
@@ -88,18 +125,18 @@ void Pool::note_refusal(std::uint64_t id, StreamId stream) { note(RowLog::Op::fr
 
 Block* Pool::allocate_cached(Bytes requested, StreamId stream) {
   if (awaited_count_ > 0) return nullptr;
-  Block* block = space_->take(space_->round(requested), stream);
+  Block* block = usual_->take(usual_->round(requested), stream);
   if (block == nullptr) return nullptr;
   const std::uint64_t id = next_id_++;
   note(RowLog::Op::allocate, id, requested, stream);
   return hand_out(block, requested, stream, id);
 }
 
-Block* Pool::climb(Attempt& attempt) {
+Block* Pool::climb(Space& space, Attempt& attempt) {
   const Attempt fresh = attempt;
   for (const bool is_last : {false, true}) {
     try {
-      return climb_once(attempt);
+      return climb_once(space, attempt);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::address_exhaustion) throw;
       if (is_last) break;
@@ -107,7 +144,7 @@ Block* Pool::climb(Attempt& attempt) {
       attempt = fresh;
     }
   }
-  failure_ = describe(attempt);
+  failure_ = describe(space, attempt);
   failure_.has_no_addresses = true;
   return nullptr;
 }
@@ -117,22 +154,46 @@ void Pool::give_addresses_back() {
   wait_for_events();
   space_->release_everything();
   space_->release_bare_addresses();
+  if (whole_ != nullptr) whole_->release_everything();
 }
 
-Block* Pool::climb_once(Attempt& attempt) {
-  Space::Answer answer = space_->obtain(attempt);
+Block* Pool::climb_once(Space& space, Attempt& attempt) {
+  Block* block = climb_in(space, attempt);
+  if (block == nullptr && take_from_other(space, attempt)) {
+    attempt = {.request = attempt.request, .rounded = attempt.rounded, .tried = std::move(attempt.tried)};
+    attempt.tried.push_back({Step::Kind::release, false});
+    block = climb_in(space, attempt);
+  }
+  if (block == nullptr) failure_ = describe(space, attempt);
+  return block;
+}
+
+bool Pool::take_from_other(const Space& space, const Attempt& attempt) {
+  if (whole_ == nullptr) return false;
+  Space& other = &space == space_.get() ? static_cast<Space&>(*whole_) : *space_;
+  const Bytes before = other.own();
+  // What is in use stays, so a refusal that is certain leaves what is cached as it is.
+  const Bytes most = std::min(space.limit(), space.device_total());
+  if (before.count == 0 || stats_.active.now + attempt.rounded > most) return false;
+  wait_for_events();
+  other.trim(before > attempt.rounded ? before - attempt.rounded : Bytes{0});
+  // Chunks are not cut, so what fits may have been too little.
+  if (before - other.own() < attempt.rounded) other.release_everything();
+  return other.own() < before;
+}
+
+Block* Pool::climb_in(Space& space, Attempt& attempt) {
+  Space::Answer answer = space.obtain(attempt);
   while (answer == Space::Answer::after_events || answer == Space::Answer::behind_waits) {
     if (answer == Space::Answer::after_events) {
       wait_for_events();
     } else {
       settle_behind_waits();
     }
-    answer = space_->obtain(attempt);
+    answer = space.obtain(attempt);
   }
   stats_.retries += attempt.is_retry ? 1 : 0;
-  if (answer == Space::Answer::served) return attempt.block;
-  failure_ = describe(attempt);
-  return nullptr;
+  return answer == Space::Answer::served ? attempt.block : nullptr;
 }
 
 Block* Pool::hand_out(Block* block, Bytes requested, StreamId user, std::uint64_t id) {
@@ -149,13 +210,14 @@ Block* Pool::hand_out(Block* block, Bytes requested, StreamId user, std::uint64_
 }
 
 /// A block that was freed in the order of this stream, although its segment belongs to another, and that fits as it is.
-Block* Pool::take_over(Bytes rounded, StreamId stream) {
+Block* Pool::take_over(const Space& space, Bytes rounded, StreamId stream) {
   if (stream >= awaited_.size()) return nullptr;
   auto& queue = awaited_[stream];
   const std::size_t count = std::min(queue.size(), kMostLookedAt);
   for (auto at = queue.begin(); at != queue.begin() + static_cast<std::ptrdiff_t>(count); ++at) {
     Block* block = at->block;
-    if (!at->is_reusable_here || block->awaited != 1 || !space_->serves(*block, rounded)) continue;
+    if (!at->is_reusable_here || block->awaited != 1 || &space_of(*block) != &space || !space.serves(*block, rounded))
+      continue;
     events_.drop(at->ticket);
     queue.erase(at);
     --awaited_count_;
@@ -168,7 +230,7 @@ Block* Pool::take_over(Bytes rounded, StreamId stream) {
 }
 
 bool Pool::frees_at_once(const Block& block, StreamId stream) const {
-  return block.users.empty() && stream == block.stream && space_->gives_back_at_once(block);
+  return block.users.empty() && stream == block.stream && space_of(block).gives_back_at_once(block);
 }
 
 void Pool::free(Block* block, StreamId stream) {
@@ -202,7 +264,16 @@ void Pool::free(Block* block, StreamId stream) {
     ++awaited_count_;
     reusable_here_ += recorded[i].is_reusable_here ? 1U : 0U;
   }
-  if (streams.empty()) make_free(block);
+  if (streams.empty()) {
+    make_free(block);
+  } else if (block->is_whole && block->stream == kNoStream) {
+    // It was exported and is to be released: at once, if the device is done with it. A driver that cannot answer now is
+    // asked again at the next operation.
+    try {
+      poll_events();
+    } catch (const Error&) {
+    }
+  }
 }
 
 void Pool::free_unused(Block* block, StreamId stream) {
@@ -229,7 +300,7 @@ void Pool::count_out(const Block& block) {
 
 void Pool::make_free(Block* block) {
   count_out(*block);
-  space_->give_back(block);
+  space_of(*block).give_back(block);
 }
 
 void Pool::record_use(Block* block, StreamId stream) {
@@ -266,8 +337,14 @@ void Pool::settle_behind_waits() {
   for (auto& queue : awaited_)
     while (!queue.empty()) {
       const Awaited& awaited = queue.front();
-      space_->for_each_owner(*awaited.block, [&](StreamId owner) { events_.let_wait(owner, awaited.ticket); });
-      events_.drop(awaited.ticket);
+      if (awaited.block->stream == kNoStream && awaited.block->is_whole) {
+        events_.wait(awaited.ticket);  // it was exported, so it is released, and that is seen by no stream
+      } else {
+        space_of(*awaited.block).for_each_owner(*awaited.block, [&](StreamId owner) {
+          events_.let_wait(owner, awaited.ticket);
+        });
+        events_.drop(awaited.ticket);
+      }
       settle_oldest(queue);
     }
 }
@@ -275,20 +352,22 @@ void Pool::settle_behind_waits() {
 bool Pool::preallocate(Bytes size, StreamId stream) {
   if (awaited_count_ > 0) poll_events();
   note(RowLog::Op::preallocate, 0, size, stream);
-  const Bytes rounded = space_->round(size);
-  Block* block = space_->take(rounded, stream);
+  const Bytes rounded = usual_->round(size);
+  Block* block = usual_->take(rounded, stream);
   if (block == nullptr) {
     Attempt attempt{.request = {size, stream}, .rounded = rounded};
-    block = climb(attempt);
+    block = climb(*usual_, attempt);
     count_held_peak();
   }
-  if (block != nullptr) space_->give_back(block);
+  if (block != nullptr) usual_->give_back(block);
   return block != nullptr;
 }
 
 void Pool::trim(Bytes keep) {
   if (awaited_count_ > 0) poll_events();
-  space_->trim(keep);
+  const auto without = [keep](Bytes elsewhere) { return keep > elsewhere ? keep - elsewhere : Bytes{0}; };
+  if (whole_ != nullptr) whole_->trim(without(space_->own() + space_->held_on_host().now));
+  space_->trim(without(space_->held().now - space_->own()));
   // What was kept because work was still running on it is kept in a replay, too.
   note(RowLog::Op::trim, 0, std::max(keep, space_->held().now + space_->held_on_host().now), 0);
 }
@@ -297,6 +376,7 @@ void Pool::release_cached() {
   wait_for_events();
   note(RowLog::Op::empty_cache, 0, {0}, 0);
   space_->release_everything();
+  if (whole_ != nullptr) whole_->release_everything();
 }
 
 void Pool::count_held_peak() {
@@ -317,7 +397,7 @@ std::vector<std::pair<StreamId, Bytes>> Pool::pending_on() const {
   return pending;
 }
 
-Failure Pool::describe(const Attempt& attempt) const {
+Failure Pool::describe(const Space& space, const Attempt& attempt) const {
   const Bytes held = space_->held().now;
   const Bytes on_host = space_->held_on_host().now;
   return {.request = attempt.request,
@@ -329,8 +409,8 @@ Failure Pool::describe(const Attempt& attempt) const {
           .live = stats_.allocated.now,
           .pending = stats_.active.now - stats_.allocated.now,
           .free = held + on_host - stats_.active.now,
-          .free_for_it = space_->free_for(attempt),
-          .largest_free = space_->largest_free(),
+          .free_for_it = space.free_for(attempt),
+          .largest_free = largest_free(),
           .pending_on = pending_on(),
           .tried = attempt.tried};
 }
@@ -339,7 +419,7 @@ void Pool::write_to(RowLog* log) {
   log_ = log;
   if (log == nullptr) return;
   std::vector<const Block*> live;
-  space_->for_each([&](const Block& block) {
+  for_each([&](const Block& block) {
     if (block.state == BlockState::live) live.push_back(&block);
   });
   std::ranges::sort(live, {}, &Block::id);

@@ -14,21 +14,33 @@
 #include "pool/pool_stats.hpp"
 #include "pool/row_log.hpp"
 #include "space/space.hpp"
+#include "whole/whole_space.hpp"
 
 namespace memlake {
 
 class Pool {
  public:
-  Pool(std::unique_ptr<Space> space, EventSource& events) : events_(events), space_(std::move(space)) {}
+  Pool(std::unique_ptr<Space> space, EventSource& events)
+      : events_(events), space_(std::move(space)), usual_(space_.get()) {}
   /// With a SegmentSpace. `limit`: what may be held; the largest number for no limit.
   Pool(std::shared_ptr<Device> device, std::unique_ptr<Policy> policy, EventSource& events, Bytes limit);
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
   ~Pool();
 
+  /// Adds the blocks that other processes may be given, which share the budget. `is_usual`: requests that name no
+  /// space are served from there.
+  void add_whole(std::unique_ptr<WholeSpace> whole, bool is_usual);
+
+  /// See Space; for all its spaces.
+  void set_reuse_rules(const ReuseRules& rules);
+  void set_peers(const std::vector<std::shared_ptr<Device>>& peers);
+
   /// A live block of at least `requested` bytes for work on `stream`; null if there is no memory for it, and then
   /// failure() says why.
-  Block* allocate(Bytes requested, StreamId stream);
+  Block* allocate(Bytes requested, StreamId stream) { return allocate_from(*usual_, requested, stream); }
+  /// The same in one of its spaces: space() or whole().
+  Block* allocate_from(Space& space, Bytes requested, StreamId stream);
   /// The same, but only if it needs no driver call: null says nothing about the memory.
   Block* allocate_cached(Bytes requested, StreamId stream);
 
@@ -53,6 +65,16 @@ class Pool {
 
   Space& space() noexcept { return *space_; }
   const Space& space() const noexcept { return *space_; }
+  /// Null until there is one.
+  [[nodiscard]] WholeSpace* whole() const noexcept { return whole_.get(); }
+  [[nodiscard]] Space& space_of(const Block& block) const noexcept {
+    return block.is_whole ? static_cast<Space&>(*whole_) : *space_;
+  }
+  /// Every block of all its spaces, in no order.
+  void for_each(const std::function<void(const Block&)>& visit) const;
+  [[nodiscard]] std::size_t segment_count() const;
+  /// The largest free block of any stream.
+  [[nodiscard]] Bytes largest_free() const;
   [[nodiscard]] PoolStats stats() const;
   void reset_peaks();
   /// Only that of what is held, and of what is live or pending.
@@ -77,10 +99,14 @@ class Pool {
     bool is_reusable_here;  ///< was freed in the order of this stream, so a request of this stream may have it at once
   };
 
-  Block* climb(Attempt& attempt);
-  Block* climb_once(Attempt& attempt);
+  Block* climb(Space& space, Attempt& attempt);
+  Block* climb_once(Space& space, Attempt& attempt);
+  /// As far as one space can get by itself.
+  Block* climb_in(Space& space, Attempt& attempt);
+  /// Gives memory back that is free in the other space, if that can help; false if none was.
+  bool take_from_other(const Space& space, const Attempt& attempt);
   Block* hand_out(Block* block, Bytes requested, StreamId user, std::uint64_t id);
-  Block* take_over(Bytes rounded, StreamId stream);
+  Block* take_over(const Space& space, Bytes rounded, StreamId stream);
   void note_free(const Block& block, StreamId stream);
   void count_out(const Block& block);
   void make_free(Block* block);
@@ -92,13 +118,15 @@ class Pool {
   void give_addresses_back();
   void count_held_peak();
   void note_refusal(std::uint64_t id, StreamId stream);
-  [[nodiscard]] Failure describe(const Attempt& attempt) const;
+  [[nodiscard]] Failure describe(const Space& space, const Attempt& attempt) const;
   void note(RowLog::Op op, std::uint64_t id, Bytes bytes, StreamId stream) {
     if (log_ != nullptr) log_->add(op, id, bytes, stream);
   }
 
   EventSource& events_;
-  std::unique_ptr<Space> space_;
+  std::unique_ptr<Space> space_;  // of the policy
+  std::unique_ptr<WholeSpace> whole_;
+  Space* usual_;
   std::vector<std::deque<Awaited>> awaited_;  // by stream, oldest first
   std::size_t awaited_count_ = 0;
   std::size_t reusable_here_ = 0;  // of those

@@ -10,6 +10,7 @@ namespace memlake {
 std::optional<std::string> Pool::find_broken_invariant() const {
   Broken broken;
   space_->check(broken);
+  if (whole_ != nullptr) whole_->check(broken);
 
   // I6: a pending block waits for exactly the events that are on their way, and for at least one.
   std::unordered_map<const Block*, std::uint32_t> waits;
@@ -30,7 +31,7 @@ std::optional<std::string> Pool::find_broken_invariant() const {
   Bytes free{0};
   Bytes requested{0};
   std::uint64_t digest = 0;
-  space_->for_each([&](const Block& block) {
+  for_each([&](const Block& block) {
     const auto awaited = waits.find(&block);
     const std::uint32_t events = awaited == waits.end() ? 0 : awaited->second;
     if (events != block.awaited)
@@ -46,6 +47,8 @@ std::optional<std::string> Pool::find_broken_invariant() const {
     digest ^= live_digest(block);
     if (block.requested > block.size) broken.report("I7: ", place(block), " is smaller than its request");
   });
+  if (space_->own() + (whole_ == nullptr ? Bytes{0} : whole_->own()) != space_->held().now)
+    broken.report("I7: the spaces of the pool hold something else than its budget says, ", space_->held().now.count);
   const Bytes held = space_->held().now + space_->held_on_host().now;
   if (live + pending + free != held)
     broken.report("I7: live ", live.count, " + pending ", pending.count, " + free ", free.count,

@@ -7,7 +7,7 @@
 namespace memlake {
 
 PoolView SegmentSpace::view() const {
-  return {.blocks = blocks_, .held = held_.now, .device_total = device_total_, .limit = limit_};
+  return {.blocks = blocks_, .held = held_.now, .device_total = device_total_, .limit = held_.most()};
 }
 
 Block* SegmentSpace::take(Bytes rounded, StreamId stream) {

@@ -14,8 +14,8 @@
 #include "driver/device.hpp"
 #include "policy/policy.hpp"
 #include "space/broken.hpp"
+#include "space/budget.hpp"
 #include "space/event_source.hpp"
-#include "space/level.hpp"
 #include "space/outside.hpp"
 #include "space/reuse_rules.hpp"
 
@@ -38,10 +38,13 @@ class Space {
       : Space({device}, device->total_memory(), events, limit) {}
   /// `total`: of all devices.
   Space(std::vector<std::shared_ptr<Device>> devices, Bytes total, EventSource& events, Bytes limit)
+      : Space(std::move(devices), total, events, std::make_shared<Budget>(limit)) {}
+  /// Beside other spaces of the same budget.
+  Space(std::vector<std::shared_ptr<Device>> devices, Bytes total, EventSource& events, std::shared_ptr<Budget> budget)
       : device_(devices.front()),
         events_(events),
         device_total_(total),
-        limit_(limit),
+        held_(std::move(budget)),
         accessors_(std::move(devices)),
         own_count_(accessors_.size()) {}
   Space(const Space&) = delete;
@@ -98,6 +101,10 @@ class Space {
   /// Makes its memory, what there is and what will be, accessible from these devices and from no others but its own.
   /// Error(config) where access is not a matter of a pool. Devices of the same driver that can reach the memory.
   virtual void set_peers(std::vector<std::shared_ptr<Device>> peers);
+  /// The devices beside its own that may read and write the memory.
+  [[nodiscard]] std::vector<std::shared_ptr<Device>> peers() const {
+    return {accessors_.begin() + static_cast<std::ptrdiff_t>(own_count_), accessors_.end()};
+  }
 
   /// What this policy counts beside what every pool does.
   [[nodiscard]] virtual std::vector<Counter> counters() const { return {}; }
@@ -120,21 +127,26 @@ class Space {
   /// Whoever holds a lock around this space lets it out during long driver calls. It must outlive the space.
   void set_outside(Outside& outside) { outside_ = &outside; }
 
-  [[nodiscard]] const Level& held() const { return held_; }
+  /// What this space holds itself.
+  [[nodiscard]] Bytes own() const { return held_.now; }
+  /// What all spaces of its budget hold: the whole pool.
+  [[nodiscard]] const Level& held() const { return pool_budget()->held; }
   /// Memory on the host beside that, for what the devices had no room for. No limit counts it.
   [[nodiscard]] const Level& held_on_host() const { return held_on_host_; }
   void reset_held_peak() {
-    held_.peak = held_.now;
+    pool_budget()->held.peak = pool_budget()->held.now;
     held_on_host_.peak = held_on_host_.now;
   }
   /// Whether as much as `mark` is held and less was since this last answered yes.
   bool has_risen_to(Bytes mark) {
-    if (held_.now < mark || held_.low >= mark) return false;
-    held_.settle();
+    TidalLevel& level = pool_budget()->held;
+    if (level.now < mark || level.low >= mark) return false;
+    level.settle();
     return true;
   }
-  void set_limit(Bytes limit) { limit_ = limit; }
-  [[nodiscard]] Bytes limit() const { return limit_; }
+  void set_limit(Bytes limit) { pool_budget()->limit = limit; }
+  [[nodiscard]] Bytes limit() const { return pool_budget()->limit; }
+  [[nodiscard]] const std::shared_ptr<Budget>& pool_budget() const { return held_.budget(); }
   [[nodiscard]] Bytes device_total() const { return device_total_; }
 
  protected:
@@ -146,8 +158,7 @@ class Space {
   std::shared_ptr<Device> device_;
   EventSource& events_;
   const Bytes device_total_;
-  Bytes limit_;
-  TidalLevel held_;  ///< physical memory, created and not released
+  Holding held_;  ///< physical memory, created and not released
   Level held_on_host_;
   Outside* outside_ = nullptr;  ///< null where there is no lock to leave
 

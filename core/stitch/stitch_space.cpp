@@ -77,7 +77,7 @@ void StitchSpace::give_back(Block* block) {
 }
 
 Bytes StitchSpace::room() {
-  const Bytes allowed = difference(std::min(limit_, device_total_), held_.now);
+  const Bytes allowed = difference(std::min(held_.most(), device_total_), held_.now);
   return has_driver_refused_ ? std::min(allowed, device_->free_memory()) : allowed;
 }
 
@@ -242,7 +242,7 @@ Space::Answer StitchSpace::obtain_small(Attempt& attempt) {
   while (true) {
     // PyTorch's ladder gives all cached small memory back before it gives up; one chunk is cheaper.
     if (const Bytes allowed = room(); allowed < torch::kSmallSegment) releases(torch::kSmallSegment - allowed);
-    if (limit_ < TorchOptions::kUnlimited) small_.set_limit(difference(limit_, held_.now - small_held_));
+    if (held_.most() < Budget::kUnlimited) small_.set_limit(difference(held_.most(), held_.now - small_held_));
     const FollowSmall follow(*this);
     const Answer answer = small_.obtain(attempt);
     if (answer != Answer::no_memory) return answer;

@@ -42,7 +42,7 @@ Layout plan_layout(const Device& device, std::span<const std::shared_ptr<Physica
 }  // namespace
 
 StitchedRange stitch(const std::shared_ptr<Device>& device, std::span<const std::shared_ptr<PhysicalChunk>> chunks,
-                     std::span<const std::shared_ptr<Device>> access) {
+                     std::span<const std::shared_ptr<Device>> access, CUmemAccess_flags rights) {
   const Layout layout = plan_layout(*device, chunks, access);
   StitchedRange stitched;
   stitched.reservation = std::make_shared<Reservation>(device, layout.size, layout.alignment, Address{0});
@@ -53,7 +53,7 @@ StitchedRange stitch(const std::shared_ptr<Device>& device, std::span<const std:
     offset = offset + chunk->size();
   }
   if (!access.empty()) {
-    set_access(device->driver(), stitched.reservation->range(), access, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    set_access(device->driver(), stitched.reservation->range(), access, rights);
   }
   return stitched;
 }

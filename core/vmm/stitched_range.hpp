@@ -15,9 +15,10 @@ struct StitchedRange {
   std::vector<Mapping> mappings;  ///< in the order of the chunks; they tile the reservation
 };
 
-/// Reserves, maps every chunk whole and in order, and gives the devices in `access` the right to read and write with
-/// one call over the whole range (no call if there are none). If any step fails, nothing is left behind.
+/// Reserves, maps every chunk whole and in order, and gives the devices in `access` the rights with one call over the
+/// whole range (no call if there are none). If any step fails, nothing is left behind.
 StitchedRange stitch(const std::shared_ptr<Device>& device, std::span<const std::shared_ptr<PhysicalChunk>> chunks,
-                     std::span<const std::shared_ptr<Device>> access);
+                     std::span<const std::shared_ptr<Device>> access,
+                     CUmemAccess_flags rights = CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 
 }  // namespace memlake

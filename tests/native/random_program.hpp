@@ -14,9 +14,10 @@
 
 namespace memlake::test {
 
-inline Lease take(LivePool& pool, Bytes size, const StreamName& stream = {}) {
+inline Lease take(LivePool& pool, Bytes size, const StreamName& stream = {},
+                  std::optional<bool> is_shareable = std::nullopt) {
   Shortage shortage;
-  auto lease = pool.allocate(size, stream, shortage);
+  auto lease = pool.allocate(size, stream, shortage, is_shareable);
   EXPECT(lease.has_value());
   return *std::move(lease);
 }
@@ -42,8 +43,9 @@ struct OwnStream {
 /// What a random program does: requests of all sizes on three streams, work on them, frees here and there.
 class RandomProgram {
  public:
-  RandomProgram(std::shared_ptr<LivePool> pool, std::shared_ptr<Device> device, unsigned seed)
-      : pool_(std::move(pool)), device_(std::move(device)), random_(seed) {
+  /// `shares`: some of its memory can be exported, and some of that is.
+  RandomProgram(std::shared_ptr<LivePool> pool, std::shared_ptr<Device> device, unsigned seed, bool shares = false)
+      : pool_(std::move(pool)), device_(std::move(device)), random_(seed), shares_(shares) {
     names_.emplace_back();
     for (int i = 0; i < 2; ++i) names_.push_back(streams_.emplace_back(device_).name());
   }
@@ -54,7 +56,10 @@ class RandomProgram {
       default: {
         const std::uint64_t scale = std::uint64_t{1} << (9 + random_() % 17);
         Shortage shortage;
-        if (auto lease = pool_->allocate({1 + random_() % scale}, stream, shortage)) {
+        const Bytes size{1 + random_() % scale};
+        const bool is_shareable = shares_ && random_() % 2 == 0;
+        if (auto lease = pool_->allocate(size, stream, shortage, is_shareable)) {
+          if (is_shareable && random_() % 4 == 0) static_cast<void>(lease->export_memory());
           fill(*device_, lease->address(), 7, lease->size(), stream.handle);
           live_.push_back(std::make_unique<Lease>(*std::move(lease)));
         }
@@ -81,7 +86,12 @@ class RandomProgram {
           Lease lease = take_one();
           stream_synchronize(*device_, lease.stream_name().handle);  // so that `stream` is behind its work
           fill(*device_, lease.address(), 9, lease.size(), stream.handle);
-          lease.close(stream);
+          try {
+            lease.close(stream);
+          } catch (const Error&) {
+            stream_synchronize(*device_, stream.handle);  // it will be freed in the order of its own stream
+            throw;
+          }
         }
         break;
     }
@@ -99,6 +109,7 @@ class RandomProgram {
   std::shared_ptr<LivePool> pool_;
   std::shared_ptr<Device> device_;
   std::mt19937 random_;
+  bool shares_;
   std::vector<OwnStream> streams_;
   std::vector<StreamName> names_;
   std::vector<std::unique_ptr<Lease>> live_;

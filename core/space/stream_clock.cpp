@@ -1,4 +1,4 @@
-#include "lake/stream_clock.hpp"
+#include "space/stream_clock.hpp"
 
 namespace memlake {
 

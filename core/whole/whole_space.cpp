@@ -1,0 +1,263 @@
+#include "whole/whole_space.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.hpp"
+
+namespace memlake {
+
+namespace {
+
+// cuda.h: CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED.
+constexpr int kCanExport = 103;
+
+/// The ladder that is climbed on a miss.
+enum Rung : int { kServe, kGather, kEvents, kServeAgain, kGiveUp };
+
+Bytes total_of(const std::vector<std::shared_ptr<Device>>& devices) {
+  Bytes sum{0};
+  for (const auto& device : devices) sum = sum + device->total_memory();
+  return sum;
+}
+
+}  // namespace
+
+WholeSpace::WholeSpace(std::vector<std::shared_ptr<Device>> devices, const WholeOptions& options, EventSource& events,
+                       std::shared_ptr<Budget> budget)
+    : Space(devices, total_of(devices), events, std::move(budget)),
+      devices_(std::move(devices)),
+      held_on_(devices_.size()),
+      options_(options),
+      clock_(events) {
+  for (const auto& device : devices_) {
+    if (device->attribute(kCanExport) == 0)
+      throw Error(ErrorKind::config, "device " + std::to_string(device->ordinal()) +
+                                         " cannot hand memory to other processes as file descriptors (its attribute " +
+                                         std::to_string(kCanExport) + " is 0)");
+    // One granule for all of them: chunks of every device lie side by side.
+    const Bytes granule = device->granularity(CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+    granule_ = {granule_.count == 0 ? granule.count : std::lcm(granule_.count, granule.count)};
+  }
+  options_.largest_chunk = up(options_.largest_chunk);
+}
+
+Bytes WholeSpace::round(Bytes requested) const { return up(requested); }
+
+Bytes WholeSpace::up(Bytes size) const { return {(size.count + granule_.count - 1) / granule_.count * granule_.count}; }
+
+Bytes WholeSpace::down(Bytes size) const { return {size.count / granule_.count * granule_.count}; }
+
+Bytes WholeSpace::room(bool asks_driver) {
+  const Bytes most = std::min(held_.most(), device_total_);
+  const Bytes left = most > held_.now ? down(most - held_.now) : Bytes{0};
+  if (!asks_driver) return left;
+  Bytes physical{0};
+  for (const auto& device : devices_) physical = physical + down(device->free_memory());
+  return std::min(left, physical);
+}
+
+void WholeSpace::index(WholeRange& range) { free_[{range.block.stream, range.range.size.count}].push_back(&range); }
+
+void WholeSpace::unindex(WholeRange& range) {
+  std::erase(free_.at({range.block.stream, range.range.size.count}), &range);
+}
+
+WholeRange& WholeSpace::keep(std::unique_ptr<WholeRange> range) {
+  range->place = ranges_.size();
+  range->serial = ++ranges_made_;
+  ranges_.push_back(std::move(range));
+  return *ranges_.back();
+}
+
+void WholeSpace::forget(WholeRange& range) {
+  const std::size_t place = range.place;
+  std::swap(ranges_[place], ranges_.back());
+  ranges_[place]->place = place;
+  ranges_.pop_back();
+}
+
+Block* WholeSpace::take(Bytes rounded, StreamId stream) {
+  const auto found = free_.find({stream, rounded.count});
+  if (found == free_.end() || found->second.empty()) return nullptr;
+  WholeRange& range = *found->second.back();  // the one freed last
+  found->second.pop_back();
+  range.is_stock = false;
+  return &range.block;
+}
+
+template <class Act>
+Block* WholeSpace::try_to(Attempt& attempt, Step::Kind kind, Act&& act) {
+  try {
+    attempt.block = act();
+    if (attempt.block != nullptr) attempt.tried.push_back({kind, false});
+    return attempt.block;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::out_of_memory) throw;
+    has_driver_refused_ = true;
+    attempt.tried.push_back({kind, true});
+    return nullptr;
+  }
+}
+
+Space::Answer WholeSpace::obtain(Attempt& attempt) {
+  const Bytes size = attempt.rounded;
+  const StreamId stream = attempt.request.stream;
+  if (attempt.rung == kServe) has_driver_refused_ = false;
+  while (true) {
+    switch (attempt.rung++) {
+      case kServe:
+        // Memory that others of this size will want again is spared as long as there is room for new memory.
+        attempt.block = take_elsewhere(size, stream);
+        if (attempt.block == nullptr) attempt.block = split_stock(size, stream);
+        if (attempt.block != nullptr) return Answer::served;
+        if (try_to(attempt, Step::Kind::map, [&] { return grow(size, stream); })) return Answer::served;
+        break;
+      case kGather:
+        if (try_to(attempt, Step::Kind::gather, [&] { return gather(size, stream, false); })) return Answer::served;
+        break;
+      case kEvents:
+        attempt.tried.push_back({Step::Kind::wait_for_events, false});
+        return Answer::after_events;
+      case kServeAgain:
+        // What others are making counts against the budget until they are back.
+        if (outside_ != nullptr) outside_->wait_for_others();
+        attempt.block = take(size, stream);
+        if (attempt.block != nullptr) return Answer::served;
+        if (try_to(attempt, Step::Kind::gather, [&] { return gather(size, stream, true); })) return Answer::served;
+        break;
+      default:
+        return Answer::no_memory;
+    }
+  }
+}
+
+bool WholeSpace::has_passed(const WholeRange& range) {
+  return clock_.has_passed(range.block.stream, range.block.free_since);
+}
+
+bool WholeSpace::may_have(StreamId stream, const WholeRange& range) {
+  const StreamId owner = range.block.stream;
+  if (owner == stream || (rules_.follow_event_dependencies && events_.is_behind(stream, owner, range.freed_at)))
+    return true;
+  // What the host has seen to be over is over for everybody, whatever the rules are.
+  return events_.was_waited_for(owner, range.freed_at) || (rules_.allow_opportunistic && has_passed(range));
+}
+
+Block* WholeSpace::take_elsewhere(Bytes size, StreamId stream) {
+  for (auto& [key, ranges] : free_) {
+    if (key.second != size.count || key.first == stream) continue;
+    for (std::size_t i = ranges.size(); i-- > 0;) {
+      WholeRange& range = *ranges[i];
+      if (!may_have(stream, range)) continue;
+      ranges.erase(ranges.begin() + static_cast<std::ptrdiff_t>(i));
+      range.block.stream = stream;
+      range.is_stock = false;
+      return &range.block;
+    }
+  }
+  return nullptr;
+}
+
+Block* WholeSpace::split_stock(Bytes size, StreamId stream) {
+  WholeRange* best = nullptr;
+  for_each_free([&](WholeRange& range) {
+    if (!range.is_stock || range.parts_at_end(size) == 0) return;
+    if (best != nullptr && best->range.size <= range.range.size) return;
+    if (may_have(stream, range)) best = &range;
+  });
+  if (best == nullptr) return nullptr;
+  unindex(*best);
+  const std::size_t cut_count = best->parts_at_end(size);
+  const auto from = best->parts.end() - static_cast<std::ptrdiff_t>(cut_count);
+  std::vector<WholeRange::Part> cut(std::make_move_iterator(from), std::make_move_iterator(best->parts.end()));
+  WholeRange& made = keep(std::make_unique<WholeRange>(std::move(cut), granule_, group_, stream));
+  made.serial = best->serial;  // nothing else came to lie behind these addresses
+  best->drop_last(cut_count);
+  if (best->parts.empty()) {
+    forget(*best);
+  } else {
+    best->shrink_by(size);
+    index(*best);
+  }
+  return &made.block;
+}
+
+Block* WholeSpace::grow(Bytes size, StreamId stream) {
+  // Not to find out chunk by chunk that a large one does not fit.
+  return size > room(size > options_.largest_chunk) ? nullptr : join(create(size, stream), stream);
+}
+
+void WholeSpace::give_back(Block* block) {
+  WholeRange& range = range_of(*block);
+  if (range.is_exported) return release(range);
+  // What no caller had in hand was made in advance.
+  range.is_stock = block->state == BlockState::free;
+  block->state = BlockState::free;
+  block->free_since = clock_.now(block->stream);
+  range.freed_at = events_.now();
+  index(range);
+}
+
+bool WholeSpace::serves(const Block& block, Bytes rounded) const {
+  return block.size == rounded && !range_of(block).is_exported;
+}
+
+void WholeSpace::for_each_owner(const Block& block, const std::function<void(StreamId)>& visit) const {
+  if (!range_of(block).is_exported) visit(block.stream);
+}
+
+void WholeSpace::for_each(const std::function<void(const Block&)>& visit) const {
+  for (const auto& range : ranges_) visit(range->block);
+}
+
+Bytes WholeSpace::largest_free() const {
+  Bytes largest{0};
+  for_each_free([&](const WholeRange& range) { largest = std::max(largest, range.range.size); });
+  return largest;
+}
+
+Bytes WholeSpace::largest_free(StreamId stream) const {
+  Bytes largest{0};
+  for_each_free([&](const WholeRange& range) {
+    if (range.block.stream == stream) largest = std::max(largest, range.range.size);
+  });
+  return largest;
+}
+
+Bytes WholeSpace::free_for(const Attempt&) const {
+  Bytes free{0};
+  for_each_free([&](const WholeRange& range) { free = free + range.range.size; });
+  return free;
+}
+
+std::optional<std::vector<AddressRange>> WholeSpace::mapped_ranges() const {
+  std::vector<AddressRange> ranges;
+  for (const auto& range : ranges_) ranges.push_back(range->range);
+  return ranges;
+}
+
+std::uint64_t WholeSpace::generation(const Block& block) const {
+  // Apart from those of the policy's space, at whose old addresses a range may come to lie.
+  return (std::uint64_t{1} << 62) + range_of(block).serial;
+}
+
+void WholeSpace::for_each_piece(const Block& block, const std::function<void(std::size_t, Bytes)>& visit) const {
+  for (const WholeRange::Part& part : range_of(block).parts) visit(part.device, part.size());
+}
+
+std::vector<ExportedChunk> WholeSpace::descriptors_of(const Block& block) const {
+  std::vector<ExportedChunk> chunks;
+  chunks.reserve(range_of(block).parts.size());
+  for (const WholeRange::Part& part : range_of(block).parts)
+    chunks.push_back({Descriptor(part.mapping.chunk()->export_fd()), part.size(), part.device});
+  return chunks;
+}
+
+void WholeSpace::note_export(const Block& block) {
+  WholeRange& range = range_of(block);
+  range.is_exported = true;
+  range.block.stream = kNoStream;
+}
+
+}  // namespace memlake
