@@ -13,6 +13,7 @@ from benchmarks import (
     python_call,
     replay_against_torch,
     replay_speed,
+    sharing,
 )
 from benchmarks.figures import SkippedError
 
@@ -20,6 +21,7 @@ BENCHMARKS = {
     "emulator_cycle": emulator_cycle.measure,
     "python_call": python_call.measure,
     "pool_calls": pool_calls.measure,
+    "sharing": sharing.measure,
     "demo_memory": demo_memory.measure,
     "lake_figures": lake_figures.measure,
     "replay_speed": replay_speed.measure,

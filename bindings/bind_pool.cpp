@@ -6,63 +6,16 @@
 #include <optional>
 #include <vector>
 
-#include "abi/pool_handle.hpp"
-#include "base/process.hpp"
-#include "bindings.hpp"
 #include "integers.hpp"
-#include "live/live_pool.hpp"
 #include "policy/torch_options.hpp"
 #include "policy_options.hpp"
+#include "pool_objects.hpp"
 
 namespace memlake::bindings {
 namespace {
 
 using PyDevice = Shared<Device>;
 using PyStream = Shared<StreamOwner>;
-
-/// What memlake.Buffer derives from.
-class PyLease {
- public:
-  explicit PyLease(Lease lease) : lease_(std::move(lease)) {}
-  PyLease(PyLease&&) noexcept = default;
-  PyLease& operator=(PyLease&&) = delete;
-  ~PyLease() {
-    if (!lease_) return;
-    // The usual end needs no driver call, so it keeps the GIL; whoever drops the pool's last share may have to wait.
-    const bool is_last = lease_->pool().use_count() == 1;
-    if (is_exiting() || (!is_last && (!lease_->is_open() || lease_->close_at_once()))) return;
-    without_gil([this] { lease_.reset(); });
-  }
-
-  Lease& operator*() noexcept { return *lease_; }
-  Lease* operator->() noexcept { return &*lease_; }
-
-  bool is_watched = false;  ///< somebody must be asked before it is closed
-
- private:
-  std::optional<Lease> lease_;
-};
-
-/// What memlake.Pool derives from.
-struct PyPool {
-  std::shared_ptr<LivePool> core;
-  nb::object buffer_type;
-  std::unique_ptr<abi::BorrowedHandle> handle = nullptr;  ///< once somebody asked for it
-
-  PyPool(std::shared_ptr<LivePool> pool, nb::object type) : core(std::move(pool)), buffer_type(std::move(type)) {}
-  PyPool(PyPool&&) noexcept = default;
-  PyPool& operator=(PyPool&&) = delete;
-  ~PyPool() {
-    if (core != nullptr) without_gil([this] { core.reset(); });
-  }
-
-  [[nodiscard]] nb::object wrap(Lease lease) const {
-    nb::object buffer = nb::inst_alloc(buffer_type);
-    new (nb::inst_ptr<PyLease>(buffer)) PyLease(std::move(lease));
-    nb::inst_mark_ready(buffer);
-    return buffer;
-  }
-};
 
 StreamName name_of_stream(const nb::int_& handle, const PyStream* owner, const nb::int_& device) {
   return {.handle = to_stream(handle),
@@ -164,9 +117,9 @@ nb::bytes to_column(const std::vector<T>& values) {
   return nb::bytes(values.data(), values.size() * sizeof(T));
 }
 
-nb::object allocate(nb::handle_t<PyPool> self, nb::handle nbytes, nb::handle stream) {
+nb::object allocate(nb::handle_t<PyPool> self, nb::handle nbytes, nb::handle stream, nb::handle shareable) {
   // The path that is taken a thousand times per step. Everything else is for Python to sort out.
-  if (stream.is_none() && PyLong_CheckExact(nbytes.ptr()) && nb::inst_ready(self)) {
+  if (stream.is_none() && shareable.is_none() && PyLong_CheckExact(nbytes.ptr()) && nb::inst_ready(self)) {
     const PyPool& pool = *nb::inst_ptr<PyPool>(self);
     const long long size = PyLong_AsLongLong(nbytes.ptr());
     if (size > 0) {
@@ -176,7 +129,7 @@ nb::object allocate(nb::handle_t<PyPool> self, nb::handle nbytes, nb::handle str
       PyErr_Clear();
     }
   }
-  return self.attr("_allocate_slowly")(nbytes, stream);
+  return self.attr("_allocate_slowly")(nbytes, stream, shareable);
 }
 
 void bind_lease(nb::module_& m) {
@@ -192,6 +145,9 @@ void bind_lease(nb::module_& m) {
           "nbytes", [](PyLease& self) { return self->size().count; }, "How many bytes were asked for.")
       .def_prop_ro(
           "is_open", [](PyLease& self) { return self->is_open(); }, "False after close().")
+      .def_prop_ro(
+          "is_shareable", [](PyLease& self) { return self->is_shareable(); },
+          "True if it can be exported to other processes.")
       .def_prop_ro("_device", [](PyLease& self) { return PyDevice(self->pool()->devices().front()); })
       .def_prop_ro(
           "_devices",
@@ -282,29 +238,36 @@ void bind_lease(nb::module_& m) {
 void bind_live_pool(nb::class_<PyPool>& pool) {
   pool.def(
           "__init__",
-          [](PyPool* self, const nb::list& devices, nb::handle policy, const nb::object& limit,
-             nb::object buffer_type) {
+          [](PyPool* self, const nb::list& devices, nb::handle policy, const nb::object& limit, nb::object buffer_type,
+             bool shareable, const std::string& placement) {
             std::vector<std::shared_ptr<Device>> shared;
             for (nb::handle device : devices) shared.push_back(nb::cast<PyDevice&>(device).share());
             if (shared.empty()) throw nb::value_error("a pool needs a device");
             const SpaceMaker maker = space_maker(to_policy_options(policy));
             const Bytes most =
                 limit.is_none() ? TorchOptions::kUnlimited : to_bytes(nb::cast<nb::int_>(limit), "limit");
-            new (self) PyPool(without_gil([&] { return LivePool::make(std::move(shared), maker, most); }),
+            const Sharing sharing{.options = {.placement = to_placement(placement)}, .is_usual = shareable};
+            new (self) PyPool(without_gil([&] { return LivePool::make(std::move(shared), maker, most, sharing); }),
                               std::move(buffer_type));
           },
           nb::arg("devices"), nb::arg("policy").none(), nb::arg("limit").none(), nb::arg("buffer_type"),
+          nb::arg("shareable") = false, nb::arg("placement") = "fill",
           nb::sig(
               "def __init__(self, devices: list[Device], policy: TorchOptions | LakeOptions | StitchOptions | None, "
-              "limit: int | None, buffer_type: type) -> None"),
-          "policy=None: no pool, one driver allocation per request. buffer_type: a subclass of Lease.")
+              "limit: int | None, buffer_type: type, shareable: bool = False, placement: str = 'fill') -> None"),
+          "policy=None: no pool, one driver allocation per request. buffer_type: a subclass of Lease. shareable: "
+          "whether\n"
+          "buffers that do not say otherwise can be exported.")
       .def("allocate", &allocate, nb::arg("nbytes").none(), nb::kw_only(), nb::arg("stream") = nb::none(),
-           nb::sig("def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.stream.StreamLike = None) -> "
-                   "memlake.buffer.Buffer"),
+           nb::arg("shareable") = nb::none(),
+           nb::sig("def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.stream.StreamLike = None, "
+                   "shareable: bool | None = None) -> memlake.buffer.Buffer"),
            "Gives memory.\n\n"
            "Args:\n"
            "    nbytes: how much; an int, or a string such as ``\"10GiB\"``. 0 gives an empty buffer.\n"
-           "    stream: the stream that uses it first; None: the device's default stream.\n\n"
+           "    stream: the stream that uses it first; None: the device's default stream.\n"
+           "    shareable: True for a buffer that other processes may be given (`Buffer.export`): it owns its chunks\n"
+           "        whole, so its size is rounded up to granules. None: as the pool's `handle_type` says.\n\n"
            "Raises:\n"
            "    OutOfMemory: if there is no memory; it says why and what to do.\n"
            "    ConfigError: if the size or the stream makes no sense, or the stream is capturing a graph.\n"
@@ -312,16 +275,17 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
       .def(
           "_allocate",
           [](const PyPool& self, const nb::int_& nbytes, const nb::int_& handle, const PyStream* owner,
-             const nb::int_& device) -> nb::object {
+             const nb::int_& device, std::optional<bool> shareable) -> nb::object {
             const Bytes size = to_bytes(nbytes, "nbytes");
             const StreamName stream = name_of_stream(handle, owner, device);
             Shortage shortage;
-            auto lease = without_gil([&] { return self.core->allocate(size, stream, shortage); });
+            auto lease = without_gil([&] { return self.core->allocate(size, stream, shortage, shareable); });
             return lease ? self.wrap(*std::move(lease)) : nb::object(to_dict(shortage));
           },
           nb::arg("nbytes"), nb::arg("handle"), nb::arg("owner").none(), nb::arg("device"),
-          nb::sig(
-              "def _allocate(self, nbytes: int, handle: int, owner: StreamOwner | None, device: int) -> typing.Any"),
+          nb::arg("shareable") = nb::none(),
+          nb::sig("def _allocate(self, nbytes: int, handle: int, owner: StreamOwner | None, device: int, "
+                  "shareable: bool | None = None) -> typing.Any"),
           "A buffer, or a dict that says why there is no memory.")
       .def(
           "_preallocate",

@@ -7,14 +7,14 @@
 
 namespace memlake::bindings {
 
-namespace {
-
 Placement to_placement(const std::string& name) {
   if (name == "fill") return Placement::fill;
   if (name == "balance") return Placement::balance;
   if (name == "near") return Placement::near;
   throw nb::value_error("placement must be 'fill', 'balance' or 'near'");
 }
+
+namespace {
 
 Location to_location(const std::string& name) {
   if (name == "device") return Location::device;

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memlake import driver, emulator, errors, policies, vmm
+    from memlake import driver, emulator, errors, policies, sharing, vmm
     from memlake._native import __version__
     from memlake.buffer import Buffer
     from memlake.current_pools import allocate, current_pool, default_pool, set_current_pool, use_pool
@@ -74,13 +74,14 @@ __all__ = [
     "policy",
     "replay",
     "set_current_pool",
+    "sharing",
     "use_pool",
     "vmm",
 ]
 
 # Where each name lives. A name is imported when it is first used: every pytest run imports this file for memlake's
 # plugin, and most of them need nothing of it.
-_MODULES = frozenset({"driver", "emulator", "errors", "policies", "vmm"})
+_MODULES = frozenset({"driver", "emulator", "errors", "policies", "sharing", "vmm"})
 _HOMES = {
     "Buffer": "buffer",
     "Device": "device",

@@ -476,6 +476,10 @@ class Lease:
         """False after close()."""
 
     @property
+    def is_shareable(self) -> bool:
+        """True if it can be exported to other processes."""
+
+    @property
     def _device(self) -> Device: ...
 
     @property
@@ -544,18 +548,21 @@ class Lease:
 class Pool:
     """A pool of one device; memlake.Pool is made of it."""
 
-    def __init__(self, devices: list[Device], policy: TorchOptions | LakeOptions | StitchOptions | None, limit: int | None, buffer_type: type) -> None:
+    def __init__(self, devices: list[Device], policy: TorchOptions | LakeOptions | StitchOptions | None, limit: int | None, buffer_type: type, shareable: bool = False, placement: str = 'fill') -> None:
         """
-        policy=None: no pool, one driver allocation per request. buffer_type: a subclass of Lease.
+        policy=None: no pool, one driver allocation per request. buffer_type: a subclass of Lease. shareable: whether
+        buffers that do not say otherwise can be exported.
         """
 
-    def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.stream.StreamLike = None) -> memlake.buffer.Buffer:
+    def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.stream.StreamLike = None, shareable: bool | None = None) -> memlake.buffer.Buffer:
         """
         Gives memory.
 
         Args:
             nbytes: how much; an int, or a string such as ``"10GiB"``. 0 gives an empty buffer.
             stream: the stream that uses it first; None: the device's default stream.
+            shareable: True for a buffer that other processes may be given (`Buffer.export`): it owns its chunks
+                whole, so its size is rounded up to granules. None: as the pool's `handle_type` says.
 
         Raises:
             OutOfMemory: if there is no memory; it says why and what to do.
@@ -563,7 +570,7 @@ class Pool:
             ClosedError: if the pool or its device is closed.
         """
 
-    def _allocate(self, nbytes: int, handle: int, owner: StreamOwner | None, device: int) -> Any:
+    def _allocate(self, nbytes: int, handle: int, owner: StreamOwner | None, device: int, shareable: bool | None = None) -> Any:
         """A buffer, or a dict that says why there is no memory."""
 
     def _preallocate(self, nbytes: int, handle: int, owner: StreamOwner | None, device: int) -> dict[str, Any] | None:
@@ -627,6 +634,37 @@ class Pool:
         """
         The columns as bytes: operation u8, id u64, bytes u64, stream u32, time in microseconds i64.
         """
+
+def export_lease(lease: Lease) -> tuple[int, int, list[int], list[int], list[int]]:
+    """
+    Its address and size, and of each chunk a new descriptor, the size, and the number of the device. The caller
+    closes the descriptors.
+    """
+
+def export_pool(pool: Pool) -> list[tuple[int, int, list[int], list[int], list[int]]]:
+    """
+    The same of everything that is live, in the order of the allocations; all or nothing.
+    """
+
+class ImportedMemory:
+    """Owns one range over chunks that another process exported."""
+
+    def __init__(self, descriptors: list[int], sizes: list[int], homes: list[Device], users: list[Device], read_only: bool) -> None:
+        """
+        homes: whose memory each chunk is. users: who may read it, and write it unless read_only. The descriptors
+        stay the caller's.
+        """
+
+    @property
+    def address(self) -> int:
+        """Where it begins."""
+
+    @property
+    def is_open(self) -> bool:
+        """False after close()."""
+
+    def close(self) -> None:
+        """Waits for the devices, then gives the memory up."""
 
 class ReplayReport:
     """What a replay gave. All sizes in bytes."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
     from typing_extensions import Self
 
+    from memlake.sharing import Share
+
 __all__ = ["Buffer", "Piece"]
 
 
@@ -96,6 +98,21 @@ class Buffer(_native.Lease, Memory):
         """
         self._require_open()
         self._record_use(*stream_arguments(stream, self._all_devices()))
+
+    def export(self) -> Share:
+        """Makes its memory something that can be given to other processes. It can be exported more than once.
+
+        From now on its memory does not go back into the pool: when the buffer is closed and the streams that use it
+        have passed, it is released, and whoever was given it keeps it. The other process must not read before the work
+        that writes is finished: synchronise first.
+
+        Raises:
+            ConfigError: if it was not allocated to be shared, or is empty.
+            ClosedError: if it is closed.
+        """
+        from memlake.sharing.share import export_buffer
+
+        return export_buffer(self)
 
     def numpy(self, dtype: DTypeLike = "uint8") -> NDArray[Any]:
         """The memory itself as a NumPy array: no copy. Only where the CPU can touch it.

@@ -10,13 +10,13 @@ from memlake.buffer import Buffer
 from memlake.decay import decay_thread, parse_decay
 from memlake.device import Device, open_core
 from memlake.errors import BrokenInvariant, ClosedError, ConfigError, InvalidFree, MemlakeError, OutOfMemory
+from memlake.handle_type import is_shareable, require_on_device
 from memlake.peer_devices import PeerDevices
 from memlake.policies import Options, resolve_policy
 from memlake.pool_arguments import (
     device_list,
     high_mark,
     native_options,
-    refuse_what_is_not_there_yet,
     require_pinned,
     total_memory,
 )
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from memlake.pool_snapshot import PoolSnapshot
     from memlake.recording import Recording
+    from memlake.sharing import Share
 
 __all__ = ["FailureCallback", "Pool"]
 
@@ -73,7 +74,8 @@ class Pool(_native.Pool, PoolAttributes):
         location: where its memory lies: on the ``"device"``, or on the ``"host"`` (``"host_numa"``: on the host's NUMA
             node nearest to the first device), where all devices of the pool and the CPU reach it. Needs the policy
             ``"lake"``. A share such as ``"50%"`` is then one of the machine's memory.
-        handle_type: None. Sharing between processes is not offered yet.
+        handle_type: ``"posix_fd"``: every buffer can be given to other processes (`Buffer.export`), unless it is
+            allocated with ``shareable=False``. None: only those that are allocated with ``shareable=True``.
         placement: on which of several devices new memory is made: ``"fill"`` the first that has room, ``"balance"``
             them, or ``"near"``: the device of the request's stream first.
         spill: ``"host"``: what the devices, or the limit, have no room for lies on the host, in the same contiguous
@@ -99,6 +101,7 @@ class Pool(_native.Pool, PoolAttributes):
         "__weakref__",
         "_all",
         "_decay",
+        "_handle_type",
         "_high_callback",
         "_high_mark",
         "_is_default",
@@ -140,7 +143,6 @@ class Pool(_native.Pool, PoolAttributes):
         self._all = device_list(devices)
         self._on = self._all[0]
         cores = [open_core(device) for device in self._all]
-        refuse_what_is_not_there_yet(handle_type)
         require_pinned(allocation_type)
         self._policy = resolve_policy(policy)
         native = native_options(self._policy, self._all, placement, location, spill)
@@ -148,6 +150,7 @@ class Pool(_native.Pool, PoolAttributes):
         self._total = total = total_memory(self._all, location)
         threshold = parse_threshold(release_threshold, total)
         self._decay = parse_decay(decay)
+        self._handle_type = handle_type
         self._limit = None if limit is None else parse_bytes(limit, of=total, what="limit")
         self._max_size = None if max_size is None else parse_bytes(max_size, of=total, what="max_size")
         functions = on_failure if isinstance(on_failure, Iterable) else (on_failure,)
@@ -160,7 +163,7 @@ class Pool(_native.Pool, PoolAttributes):
         self._peers: frozenset[Device] = frozenset()
         self._release_threshold = NEVER_RELEASE
         first = parse_bytes(initial_size, of=total, what="initial_size")
-        super().__init__(cores, native, self._effective_limit(), Buffer)
+        super().__init__(cores, native, self._effective_limit(), Buffer, is_shareable(handle_type, location), placement)
         self._is_made = True
         self._set_release_threshold(threshold)
         if first:
@@ -197,6 +200,11 @@ class Pool(_native.Pool, PoolAttributes):
     def location(self) -> str:
         """Where its memory lies: ``"device"``, ``"host"`` or ``"host_numa"``."""
         return self._location
+
+    @property
+    def handle_type(self) -> str | None:
+        """``"posix_fd"`` if its buffers can be given to other processes without saying so one by one."""
+        return self._handle_type
 
     @property
     def is_open(self) -> bool:
@@ -324,6 +332,18 @@ class Pool(_native.Pool, PoolAttributes):
         self._recording = recording
         return recording
 
+    def export(self) -> tuple[Share, ...]:
+        """Exports every buffer that is live, in the order of the allocations; see `Buffer.export`. All or none.
+
+        Which is which: `Share.address` is the `ptr` of the buffer.
+
+        Raises:
+            ConfigError: if a buffer is live that was not allocated to be shared.
+        """
+        from memlake.sharing.share import export_pool
+
+        return export_pool(self)
+
     def close(self) -> None:
         """Gives all its memory back, then stops its recording.
 
@@ -338,11 +358,15 @@ class Pool(_native.Pool, PoolAttributes):
         if self._recording is not None:
             self._recording.stop()
 
-    def _allocate_slowly(self, nbytes: Size, stream: StreamLike) -> Buffer:
+    def _allocate_slowly(self, nbytes: Size, stream: StreamLike, shareable: bool | None) -> Buffer:
         """allocate() where the fast path in the core has no answer."""
         size = parse_bytes(nbytes, of=self._total, what="nbytes")
+        if shareable is not None and not isinstance(shareable, bool):
+            raise ConfigError(f"shareable must be True, False or None, got {shareable!r}")
+        if shareable:
+            require_on_device(self._location)
         arguments = stream_arguments(stream, self._all)
-        buffer = self._until_there_is_memory(size, lambda: self._allocate(size, *arguments))
+        buffer = self._until_there_is_memory(size, lambda: self._allocate(size, *arguments, shareable))
         self._tell_ifhigh_mark()
         return buffer  # type: ignore[no-any-return]
 

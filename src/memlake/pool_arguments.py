@@ -18,7 +18,6 @@ __all__ = [
     "device_list",
     "high_mark",
     "native_options",
-    "refuse_what_is_not_there_yet",
     "require_pinned",
     "total_memory",
 ]
@@ -87,15 +86,6 @@ def require_pinned(allocation_type: str) -> None:
         )
     if allocation_type != "pinned":
         raise ConfigError(f"allocation_type must be 'pinned', got {allocation_type!r}")
-
-
-def refuse_what_is_not_there_yet(handle_type: str | None) -> None:
-    offered = {
-        "handle_type": (handle_type, None, "sharing between processes does not exist yet"),
-    }
-    for name, (given, only, reason) in offered.items():
-        if given != only:
-            raise ConfigError(f"{name} can only be {only!r} for now, got {given!r}: {reason}")
 
 
 def high_mark(

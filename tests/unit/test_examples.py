@@ -46,3 +46,11 @@ def test_a_buffer_over_two_gpus_lies_on_both_and_moves_without_new_memory():
     assert '"half here, half there"' in text
     assert "8 GiB are free, at most 512 MiB of it side by side" in text
     assert ", 0 made anew; all is sound." in text
+
+
+def test_two_processes_share_a_buffer_and_nothing_is_left():
+    text = run(next(path for path in EXAMPLES if path.stem == "share_a_buffer")).stdout
+    assert "1 GiB in 16 chunks go to another process" in text
+    assert "What it wrote is here: [0, 2, 4, 6]" in text
+    assert "the pool holds 0 B; the other process still reads its bytes: True" in text
+    assert "0 B are left on the device" in text

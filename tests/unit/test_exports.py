@@ -39,6 +39,7 @@ NAMES = [
     "policy",
     "replay",
     "set_current_pool",
+    "sharing",
     "use_pool",
     "vmm",
 ]
@@ -57,7 +58,7 @@ def test_every_public_name_exists_and_is_documented(name):
         assert value.__doc__
 
 
-@pytest.mark.parametrize("module", ["driver", "emulator", "errors", "policies", "vmm"])
+@pytest.mark.parametrize("module", ["driver", "emulator", "errors", "policies", "sharing", "vmm"])
 def test_the_public_names_of_a_module_exist_and_are_documented(module):
     module = getattr(memlake, module)
     assert isinstance(module, types.ModuleType)

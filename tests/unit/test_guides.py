@@ -34,6 +34,13 @@ def test_using_a_pool_runs_from_top_to_bottom():
     assert "2 allocations recorded" in assert_ends_well(code_of("use_a_pool.md"))
 
 
+def test_sharing_between_processes_runs_from_top_to_bottom():
+    said = assert_ends_well(code_of("share_between_processes.md"))
+    assert "Share(1 GiB in 16 chunks)" in said
+    assert "both see 0x707070707070707" in said
+    assert "nothing is left" in said
+
+
 @pytest.mark.parametrize("guide", sorted(path.name for path in GUIDES.glob("*.md")))
 def test_every_guide_has_code_that_is_run_here(guide):
     assert guide in Path(__file__).read_text()

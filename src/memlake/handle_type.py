@@ -1,0 +1,44 @@
+"""How memory leaves a process: CUDA's names of handle types, and which of them there are here."""
+
+from __future__ import annotations
+
+from memlake.errors import ConfigError
+
+__all__ = ["is_shareable", "require_on_device"]
+
+_REASONS = {
+    "fabric": "fabric handles are for several machines joined by an IMEX channel, which memlake cannot test; processes "
+    'of one machine share memory with "posix_fd"',
+    "win32": 'it belongs to Windows, and memlake runs on Linux; use "posix_fd"',
+    "win32_kmt": 'it belongs to Windows, and memlake runs on Linux; use "posix_fd"',
+}
+
+
+def is_shareable(handle_type: str | None, location: str) -> bool:
+    """Whether buffers of a pool with this handle type can be exported.
+
+    Raises:
+        ConfigError: if it is a type that is not supported, or none, or not possible at this location.
+    """
+    if handle_type is None:
+        return False
+    if handle_type == "posix_fd":
+        require_on_device(location)
+        return True
+    reason = _REASONS.get(handle_type) if isinstance(handle_type, str) else None
+    if reason is not None:
+        raise ConfigError(f"handle_type={handle_type!r} is not supported: {reason}")
+    raise ConfigError(f'handle_type must be None or "posix_fd", got {handle_type!r}')
+
+
+def require_on_device(location: str) -> None:
+    """Memory of the host has no handle that another process could open.
+
+    Raises:
+        ConfigError: if the memory does not lie on the device.
+    """
+    if location != "device":
+        raise ConfigError(
+            f"memory with location={location!r} cannot be given to other processes: the driver exports only memory of "
+            "devices; make a pool on the device for what is shared"
+        )

@@ -1,0 +1,152 @@
+"""What a share is made of, and how that is written down.
+
+A share is written as a header of fixed size, a table, and the descriptors themselves. Whoever reads it cannot trust
+who wrote it: every number is checked before it is used, and nothing is taken from the other side but numbers.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from memlake.errors import ConfigError
+from memlake.units import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["HEADER_SIZE", "Layout", "Run", "layout_of", "read_header", "read_table"]
+
+_MAGIC = b"memlake\0"
+_VERSION = 1
+# Magic, version, whether the devices are emulated, runs, chunks, devices, bytes, address.
+_HEADER = struct.Struct("<8sHHIIIQQ")
+_RUN = struct.Struct("<IIQ")
+_UUID_SIZE = 16
+
+HEADER_SIZE = _HEADER.size
+
+# Far more than there is: 128 GiB in chunks of 2 MiB, and the GPUs of one machine. They bound what a header can ask for.
+_MOST_CHUNKS = 65536
+_MOST_DEVICES = 256
+_MOST_BYTES = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Neighbouring chunks of one size on one device."""
+
+    count: int
+    device: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The memory of one buffer, without the descriptors.
+
+    Attributes:
+        nbytes: how large the buffer is; its chunks may have more.
+        address: where it lies in the process that exported it.
+        is_emulated: whether its devices are emulated.
+        uuids: its devices.
+        runs: its chunks, in order.
+    """
+
+    nbytes: int
+    address: int
+    is_emulated: bool
+    uuids: tuple[bytes, ...]
+    runs: tuple[Run, ...]
+
+    @property
+    def chunk_count(self) -> int:
+        """How many chunks there are; each has a descriptor."""
+        return sum(run.count for run in self.runs)
+
+    def chunks(self) -> list[tuple[int, int]]:
+        """The size and the number of the device of each chunk, in order."""
+        return [(run.nbytes, run.device) for run in self.runs for _ in range(run.count)]
+
+    def header(self) -> bytes:
+        """The first part of what is written; `HEADER_SIZE` bytes."""
+        counts = len(self.runs), self.chunk_count, len(self.uuids)
+        return _HEADER.pack(_MAGIC, _VERSION, self.is_emulated, *counts, self.nbytes, self.address)
+
+    def table(self) -> bytes:
+        """The second part; the header says how long it is."""
+        return b"".join(self.uuids) + b"".join(_RUN.pack(run.count, run.device, run.nbytes) for run in self.runs)
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What the header of a share says."""
+
+    is_emulated: bool
+    run_count: int
+    chunk_count: int
+    device_count: int
+    nbytes: int
+    address: int
+
+    @property
+    def table_size(self) -> int:
+        """How many bytes follow before the descriptors."""
+        return self.device_count * _UUID_SIZE + self.run_count * _RUN.size
+
+
+def layout_of(
+    nbytes: int, address: int, is_emulated: bool, uuids: Sequence[bytes], chunks: Sequence[tuple[int, int]]
+) -> Layout:
+    """The layout of a buffer from the size and the number of the device of each of its chunks."""
+    runs = tuple(Run(len(list(same)), device, size) for (size, device), same in groupby(chunks))
+    return Layout(nbytes, address, is_emulated, tuple(uuids), runs)
+
+
+def read_header(data: bytes) -> Header:
+    """Reads the first part of a share.
+
+    Raises:
+        ConfigError: if it is no share, or one of another version, or one that cannot be.
+    """
+    magic, version, emulated, runs, chunks, devices, nbytes, address = _HEADER.unpack(data)
+    if magic != _MAGIC:
+        raise ConfigError(f"what came over the socket is no share of memlake: it begins with {magic!r}")
+    if version != _VERSION:
+        raise ConfigError(
+            f"the share has version {version}, this memlake knows version {_VERSION}; use one memlake on both sides"
+        )
+    _require(emulated in (0, 1), f"its mark of emulated devices is {emulated}")
+    _require(1 <= runs <= chunks <= _MOST_CHUNKS, f"it has {chunks} chunks in {runs} runs")
+    _require(1 <= devices <= _MOST_DEVICES, f"it has {devices} devices")
+    _require(1 <= nbytes <= _MOST_BYTES, f"it has {nbytes} bytes")
+    return Header(bool(emulated), runs, chunks, devices, nbytes, address)
+
+
+def read_table(header: Header, data: bytes) -> Layout:
+    """Reads the second part of a share.
+
+    Raises:
+        ConfigError: if it cannot be.
+    """
+    rest = header.device_count * _UUID_SIZE
+    uuids = tuple(data[place : place + _UUID_SIZE] for place in range(0, rest, _UUID_SIZE))
+    runs = tuple(Run(*numbers) for numbers in _RUN.iter_unpack(data[rest:]))
+    layout = Layout(header.nbytes, header.address, header.is_emulated, uuids, runs)
+    _require(all(run.count >= 1 for run in runs), "a run of it has no chunks")
+    _require(layout.chunk_count == header.chunk_count, "its runs have another number of chunks than its header")
+    _require(all(run.device < len(uuids) for run in runs), "a chunk of it lies on a device that it does not name")
+    _require(all(1 <= run.nbytes <= _MOST_BYTES for run in runs), "a chunk of it has an impossible size")
+    total = sum(run.count * run.nbytes for run in runs)
+    _require(
+        header.nbytes <= total <= _MOST_BYTES,
+        f"its chunks have {format_bytes(total)} together, the buffer {format_bytes(header.nbytes)}",
+    )
+    return layout
+
+
+def _require(is_true: bool, fault: str) -> None:
+    if not is_true:
+        raise ConfigError(f"the share that came over the socket cannot be: {fault}")
