@@ -252,9 +252,9 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
           },
           nb::arg("devices"), nb::arg("policy").none(), nb::arg("limit").none(), nb::arg("buffer_type"),
           nb::arg("shareable") = false, nb::arg("placement") = "fill",
-          nb::sig(
-              "def __init__(self, devices: list[Device], policy: TorchOptions | LakeOptions | StitchOptions | None, "
-              "limit: int | None, buffer_type: type, shareable: bool = False, placement: str = 'fill') -> None"),
+          nb::sig("def __init__(self, devices: list[Device], policy: TorchOptions | LakeOptions | StitchOptions | "
+                  "DriverOptions | None, limit: int | None, buffer_type: type, shareable: bool = False, "
+                  "placement: str = 'fill') -> None"),
           "policy=None: no pool, one driver allocation per request. buffer_type: a subclass of Lease. shareable: "
           "whether\n"
           "buffers that do not say otherwise can be exported.")
@@ -362,6 +362,12 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
             without_gil([&] { self.core->set_reuse_rules(rules); });
           },
           nb::arg("by_event"), nb::arg("opportunistic"), nb::arg("internal"))
+      .def(
+          "_set_driver_threshold",
+          [](const PyPool& self, std::uint64_t threshold) {
+            without_gil([&] { self.core->set_release_threshold({threshold}); });
+          },
+          nb::arg("threshold"), "For a policy that leaves it to the driver.")
       .def(
           "_set_peers",
           [](const PyPool& self, const nb::list& peers) {

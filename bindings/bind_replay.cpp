@@ -45,7 +45,7 @@ struct ReplayReport {
 
 ReplayReport run(Library& library, const TraceColumns& trace, const ReplaySettings& settings) {
   ReplayDevice device(library, {settings.capacity});
-  TraceEvents events(settings.events, settings.lag);
+  TraceEvents events(settings.events, settings.lag, device.device());
   Pool pool(settings.make_space({device.device()}, events, {settings.limit}), events);
   ReplayReport report;
   report.outcome = replay(trace, pool, events, settings.options);

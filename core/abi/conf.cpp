@@ -41,8 +41,10 @@ void read_policy(Reading& reading, const Entry& entry) {
     reading.conf.policy = Conf::PolicyName::stitch;
   } else if (entry.value == "direct") {
     reading.conf.policy = Conf::PolicyName::direct;
+  } else if (entry.value == "driver") {
+    reading.conf.policy = Conf::PolicyName::driver;
   } else {
-    refuse(entry, "lake, caching, expandable, stitch or direct");
+    refuse(entry, "lake, caching, expandable, stitch, direct or driver");
   }
 }
 

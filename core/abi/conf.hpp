@@ -22,7 +22,7 @@ struct Limit {
 };
 
 struct Conf {
-  enum class PolicyName { lake, caching, expandable, stitch, direct };
+  enum class PolicyName { lake, caching, expandable, stitch, direct, driver };
 
   PolicyName policy = PolicyName::lake;
   LakeOptions lake;

@@ -45,6 +45,8 @@ PolicyOptions policy_options(const Conf& conf) {
       return conf.stitch;
     case Conf::PolicyName::direct:
       return DirectOptions{};
+    case Conf::PolicyName::driver:
+      return DriverOptions{};
     case Conf::PolicyName::caching:
     case Conf::PolicyName::expandable:
       break;

@@ -46,6 +46,12 @@ void DriverEvents::wait(Ticket ticket) {
   drop(ticket);
 }
 
+CUstream DriverEvents::handle_of(StreamId stream) {
+  if (streams_.is_alive(stream)) return streams_.handle_of(stream);
+  wait_for_stream(stream);
+  return nullptr;
+}
+
 void DriverEvents::wait_for_stream(StreamId stream) {
   Device& device = *devices_[streams_.device_of(stream)];
   if (!streams_.is_alive(stream)) {

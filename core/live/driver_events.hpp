@@ -27,6 +27,7 @@ class DriverEvents final : public EventSource {
   bool is_done(Ticket ticket) override;
   void wait(Ticket ticket) override;
   void drop(Ticket ticket) override { idle_[events_[ticket].device].push_back(ticket); }
+  CUstream handle_of(StreamId stream) override;
   [[nodiscard]] std::size_t device_of(StreamId stream) const override { return streams_.device_of(stream); }
   void wait_for_stream(StreamId stream) override;
   bool is_idle(StreamId stream) override;

@@ -283,6 +283,11 @@ void LivePool::set_reuse_rules(const ReuseRules& rules) {
   pool_->set_reuse_rules(rules);
 }
 
+void LivePool::set_release_threshold(Bytes threshold) {
+  const auto lock = open_lock();
+  pool_->space().set_release_threshold(threshold);
+}
+
 void LivePool::set_peers(const std::vector<std::shared_ptr<Device>>& peers) {
   const auto lock = open_lock();
   door_.wait_for_all();  // what is being mapped would miss the change

@@ -139,6 +139,8 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   Bytes take_recent_peak();
   /// See Space.
   void set_reuse_rules(const ReuseRules& rules);
+  /// See Space.
+  void set_release_threshold(Bytes threshold);
   std::optional<ReuseRules> reuse_rules() const;
   /// See Space.
   void set_peers(const std::vector<std::shared_ptr<Device>>& peers);

@@ -36,6 +36,7 @@ void Pool::reset_peaks() {
 }
 
 void Pool::reset_active_peak() {
+  space_->reset_used_peak();
   stats_.active.peak = stats_.active.now;
   active_peak_before_ = {0};
 }
@@ -234,8 +235,10 @@ bool Pool::frees_at_once(const Block& block, StreamId stream) const {
 }
 
 void Pool::free(Block* block, StreamId stream) {
-  const bool is_elsewhere = stream != block->stream;
+  const bool is_in_order = frees_in_order_ && !block->is_whole;
+  const bool is_elsewhere = stream != block->stream && !is_in_order;
   if (block->users.empty() && !is_elsewhere) [[likely]] {
+    if (is_in_order) space_->free_in_order(*block, stream);
     note_free(*block, stream);
     make_free(block);
     return;
@@ -254,7 +257,9 @@ void Pool::free(Block* block, StreamId stream) {
     for (const Awaited& awaited : recorded) events_.drop(awaited.ticket);
     throw;
   }
+  if (is_in_order && streams.empty()) space_->free_in_order(*block, stream);
   note_free(*block, stream);
+  if (is_in_order) block->stream = stream;
   block->users.clear();
   block->state = BlockState::pending;
   block->awaited = static_cast<std::uint32_t>(recorded.size());

@@ -21,7 +21,7 @@ namespace memlake {
 class Pool {
  public:
   Pool(std::unique_ptr<Space> space, EventSource& events)
-      : events_(events), space_(std::move(space)), usual_(space_.get()) {}
+      : events_(events), space_(std::move(space)), usual_(space_.get()), frees_in_order_(space_->frees_in_order()) {}
   /// With a SegmentSpace. `limit`: what may be held; the largest number for no limit.
   Pool(std::shared_ptr<Device> device, std::unique_ptr<Policy> policy, EventSource& events, Bytes limit);
   Pool(const Pool&) = delete;
@@ -127,6 +127,7 @@ class Pool {
   std::unique_ptr<Space> space_;  // of the policy
   std::unique_ptr<WholeSpace> whole_;
   Space* usual_;
+  const bool frees_in_order_;                 // of the policy's space
   std::vector<std::deque<Awaited>> awaited_;  // by stream, oldest first
   std::size_t awaited_count_ = 0;
   std::size_t reusable_here_ = 0;  // of those

@@ -1,5 +1,6 @@
 #include "pool/space_maker.hpp"
 
+#include "driven/driver_space.hpp"
 #include "lake/lake_space.hpp"
 #include "policy/direct_policy.hpp"
 #include "policy/torch_policy.hpp"
@@ -26,6 +27,10 @@ std::unique_ptr<Space> make(const LakeOptions& options, const Devices& devices, 
 
 std::unique_ptr<Space> make(const StitchOptions& options, const Devices& devices, EventSource& events, Bytes limit) {
   return std::make_unique<StitchSpace>(devices.front(), options, events, limit);
+}
+
+std::unique_ptr<Space> make(const DriverOptions& options, const Devices& devices, EventSource& events, Bytes limit) {
+  return std::make_unique<DriverSpace>(devices.front(), options, events, limit);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <variant>
 
+#include "driven/driver_options.hpp"
 #include "lake/lake_options.hpp"
 #include "policy/torch_options.hpp"
 #include "space/space.hpp"
@@ -14,7 +15,7 @@ namespace memlake {
 /// No pool: one driver allocation per request. Nothing to set.
 struct DirectOptions {};
 
-using PolicyOptions = std::variant<DirectOptions, TorchOptions, LakeOptions, StitchOptions>;
+using PolicyOptions = std::variant<DirectOptions, TorchOptions, LakeOptions, StitchOptions, DriverOptions>;
 
 /// Only a lake is made on more than the first device.
 SpaceMaker space_maker(const PolicyOptions& options);

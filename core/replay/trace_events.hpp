@@ -3,10 +3,11 @@
 // TraceEvents: when events of a replay are complete. Nothing runs in a replay, so the trace, or a rule, says it.
 
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
+#include "driver/stream.hpp"
 #include "space/event_source.hpp"
 
 namespace memlake {
@@ -20,7 +21,9 @@ enum class EventMode {
 
 class TraceEvents final : public EventSource {
  public:
-  TraceEvents(EventMode mode, std::uint64_t lag) : mode_(mode), lag_(lag) {}
+  /// `device`: where streams are made for a policy that asks the driver for them.
+  TraceEvents(EventMode mode, std::uint64_t lag, std::shared_ptr<Device> device = nullptr)
+      : mode_(mode), lag_(lag), device_(std::move(device)) {}
 
   Ticket record(StreamId stream, const Block& block) override;
   Ticket record_point(StreamId stream) override;
@@ -30,6 +33,8 @@ class TraceEvents final : public EventSource {
   void drop(Ticket) override {}
   void wait_for_stream(StreamId stream) override;
   bool is_idle(StreamId) override { return true; }
+  /// One of the device's own for each of the trace. Nothing ever runs on them.
+  CUstream handle_of(StreamId stream) override;
 
   // What the replayer tells.
   void set_row(std::uint64_t row) { row_ = row; }
@@ -55,6 +60,8 @@ class TraceEvents final : public EventSource {
   std::uint64_t lag_;
   std::uint64_t row_ = 0;
   std::uint32_t id_ = 0;
+  std::shared_ptr<Device> device_;
+  std::unordered_map<StreamId, StreamOwner> streams_;  // those that were asked for
   std::vector<Point> points_;
   std::unordered_map<std::uint32_t, std::vector<Ticket>> of_id_;  // only in `recorded`
   std::size_t done_before_ = 0;                                   // all points before this one are done

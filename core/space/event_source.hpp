@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "blocks/block.hpp"
+#include "driver/driver.hpp"
 
 namespace memlake {
 
@@ -34,6 +35,8 @@ class EventSource {
   virtual void wait(Ticket ticket) = 0;
   /// Nobody asks for this one any more.
   virtual void drop(Ticket ticket) = 0;
+  /// The stream for the driver's own functions. Of one that was destroyed the default one, after a wait for the device.
+  virtual CUstream handle_of(StreamId stream) = 0;
   /// The number of the device that the stream works on.
   [[nodiscard]] virtual std::size_t device_of(StreamId) const { return 0; }
   /// Waits in the host until the stream has done everything.

@@ -46,17 +46,22 @@ void change_rights(Driver& driver, const std::vector<AddressRange>& ranges, cons
 }  // namespace
 
 void Space::set_peers(Devices peers) {
+  const Devices own(accessors_.begin(), accessors_.begin() + static_cast<std::ptrdiff_t>(own_count_));
+  const Devices before = this->peers();
+  peers = without(peers, own);
+  change_access(without(peers, before), without(before, peers));
+  accessors_.resize(own_count_);
+  accessors_.insert(accessors_.end(), peers.begin(), peers.end());
+}
+
+void Space::change_access(const Devices& added, const Devices& removed) {
+  if (added.empty() && removed.empty()) return;
   const auto ranges = mapped_ranges();
   if (!ranges)
     throw Error(ErrorKind::config,
                 "this policy takes memory with cuMemAlloc, and access to that is a matter of whole contexts, not of a "
                 "pool; use the policy lake, expandable or driver");
-  const Devices own(accessors_.begin(), accessors_.begin() + static_cast<std::ptrdiff_t>(own_count_));
-  const Devices before(accessors_.begin() + static_cast<std::ptrdiff_t>(own_count_), accessors_.end());
-  peers = without(peers, own);
   Driver& driver = device_->driver();
-  const Devices added = without(peers, before);
-  const Devices removed = without(before, peers);
   change_rights(driver, *ranges, added, CU_MEM_ACCESS_FLAGS_PROT_NONE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   try {
     change_rights(driver, *ranges, removed, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CU_MEM_ACCESS_FLAGS_PROT_NONE);
@@ -65,8 +70,6 @@ void Space::set_peers(Devices peers) {
     change_rights(driver, *ranges, added, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CU_MEM_ACCESS_FLAGS_PROT_NONE);
     std::rethrow_exception(error);
   }
-  accessors_.resize(own_count_);
-  accessors_.insert(accessors_.end(), peers.begin(), peers.end());
 }
 
 }  // namespace memlake

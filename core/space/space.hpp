@@ -61,6 +61,13 @@ class Space {
   /// A block that was taken is free again.
   virtual void give_back(Block* block) = 0;
 
+  /// Whether freeing is the driver's own matter, in the order of any stream that the caller names: then nothing needs
+  /// to be awaited for a block that is freed on another stream than its own.
+  [[nodiscard]] virtual bool frees_in_order() const { return false; }
+  /// What may fail of giving a block back, before anything is counted. pre: frees_in_order(). post: give_back() is
+  /// next.
+  virtual void free_in_order(Block&, StreamId) {}
+
   /// Whether a block that was taken would serve a request as it is.
   [[nodiscard]] virtual bool serves(const Block& block, Bytes rounded) const = 0;
   /// Whether freed memory stays for the next request.
@@ -84,8 +91,10 @@ class Space {
   /// Gives addresses back that nothing was ever mapped to: a request that failed may leave some, as PyTorch's do.
   virtual void release_bare_addresses() {}
 
-  /// Every block, in no order.
+  /// Every block, in no order; free ones only if it shows them.
   virtual void for_each(const std::function<void(const Block&)>& visit) const = 0;
+  /// Whether what is free is in blocks of its own; if not, only the driver knows where it lies.
+  [[nodiscard]] virtual bool shows_free_blocks() const { return true; }
   [[nodiscard]] virtual std::size_t segment_count() const = 0;
   /// The largest free block of any stream, and of one.
   [[nodiscard]] virtual Bytes largest_free() const = 0;
@@ -97,10 +106,12 @@ class Space {
   [[nodiscard]] virtual std::optional<ReuseRules> reuse_rules() const { return std::nullopt; }
   /// pre: reuse_rules() is not empty.
   virtual void set_reuse_rules(const ReuseRules&) {}
+  /// How much free memory stays held when the program synchronises, where that is the space's matter.
+  virtual void set_release_threshold(Bytes) {}
 
   /// Makes its memory, what there is and what will be, accessible from these devices and from no others but its own.
   /// Error(config) where access is not a matter of a pool. Devices of the same driver that can reach the memory.
-  virtual void set_peers(std::vector<std::shared_ptr<Device>> peers);
+  void set_peers(std::vector<std::shared_ptr<Device>> peers);
   /// The devices beside its own that may read and write the memory.
   [[nodiscard]] std::vector<std::shared_ptr<Device>> peers() const {
     return {accessors_.begin() + static_cast<std::ptrdiff_t>(own_count_), accessors_.end()};
@@ -128,17 +139,27 @@ class Space {
   void set_outside(Outside& outside) { outside_ = &outside; }
 
   /// What this space holds itself.
-  [[nodiscard]] Bytes own() const { return held_.now; }
+  [[nodiscard]] Bytes own() const {
+    refresh_held();
+    return held_.now;
+  }
   /// What all spaces of its budget hold: the whole pool.
-  [[nodiscard]] const Level& held() const { return pool_budget()->held; }
+  [[nodiscard]] const Level& held() const {
+    refresh_held();
+    return pool_budget()->held;
+  }
   /// Memory on the host beside that, for what the devices had no room for. No limit counts it.
   [[nodiscard]] const Level& held_on_host() const { return held_on_host_; }
-  void reset_held_peak() {
+  /// Of what is in use, where the space counts that, too.
+  virtual void reset_used_peak() {}
+  virtual void reset_held_peak() {
+    refresh_held();
     pool_budget()->held.peak = pool_budget()->held.now;
     held_on_host_.peak = held_on_host_.now;
   }
   /// Whether as much as `mark` is held and less was since this last answered yes.
   bool has_risen_to(Bytes mark) {
+    refresh_held();
     TidalLevel& level = pool_budget()->held;
     if (level.now < mark || level.low >= mark) return false;
     level.settle();
@@ -150,15 +171,20 @@ class Space {
   [[nodiscard]] Bytes device_total() const { return device_total_; }
 
  protected:
+  /// Brings held_ up to date, where somebody else counts.
+  virtual void refresh_held() const {}
   /// Where its chunks are mapped, in whole mappings; nothing if its memory is not mapped by itself.
   [[nodiscard]] virtual std::optional<std::vector<AddressRange>> mapped_ranges() const { return std::nullopt; }
+  /// Lets devices read and write all its memory, and takes the right from others; all of it, or nothing.
+  virtual void change_access(const std::vector<std::shared_ptr<Device>>& added,
+                             const std::vector<std::shared_ptr<Device>>& removed);
   /// The devices that may read and write the memory.
   [[nodiscard]] const std::vector<std::shared_ptr<Device>>& accessors() const { return accessors_; }
 
   std::shared_ptr<Device> device_;
   EventSource& events_;
   const Bytes device_total_;
-  Holding held_;  ///< physical memory, created and not released
+  mutable Holding held_;  ///< physical memory, created and not released
   Level held_on_host_;
   Outside* outside_ = nullptr;  ///< null where there is no lock to leave
 

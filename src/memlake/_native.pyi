@@ -427,6 +427,36 @@ class StitchOptions:
     @max_view_bytes.setter
     def max_view_bytes(self, arg: int, /) -> None: ...
 
+class DriverOptions:
+    """The options of the policy driver, in bytes."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def reuse_follow_event_dependencies(self) -> bool: ...
+
+    @reuse_follow_event_dependencies.setter
+    def reuse_follow_event_dependencies(self, arg: bool, /) -> None: ...
+
+    @property
+    def reuse_allow_opportunistic(self) -> bool: ...
+
+    @reuse_allow_opportunistic.setter
+    def reuse_allow_opportunistic(self, arg: bool, /) -> None: ...
+
+    @property
+    def reuse_allow_internal_dependencies(self) -> bool: ...
+
+    @reuse_allow_internal_dependencies.setter
+    def reuse_allow_internal_dependencies(self, arg: bool, /) -> None: ...
+
+    @property
+    def max_size(self) -> int:
+        """CUDA's maxSize; 0: none."""
+
+    @max_size.setter
+    def max_size(self, arg: int, /) -> None: ...
+
 class LakeOptions:
     """The options of the policy lake."""
 
@@ -548,7 +578,7 @@ class Lease:
 class Pool:
     """A pool of one device; memlake.Pool is made of it."""
 
-    def __init__(self, devices: list[Device], policy: TorchOptions | LakeOptions | StitchOptions | None, limit: int | None, buffer_type: type, shareable: bool = False, placement: str = 'fill') -> None:
+    def __init__(self, devices: list[Device], policy: TorchOptions | LakeOptions | StitchOptions | DriverOptions | None, limit: int | None, buffer_type: type, shareable: bool = False, placement: str = 'fill') -> None:
         """
         policy=None: no pool, one driver allocation per request. buffer_type: a subclass of Lease. shareable: whether
         buffers that do not say otherwise can be exported.
@@ -616,6 +646,9 @@ class Pool:
         """
 
     def _set_reuse_rules(self, by_event: bool, opportunistic: bool, internal: bool) -> None: ...
+
+    def _set_driver_threshold(self, threshold: int) -> None:
+        """For a policy that leaves it to the driver."""
 
     def _set_peers(self, peers: list[Device]) -> None: ...
 

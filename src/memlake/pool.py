@@ -12,7 +12,7 @@ from memlake.device import Device, open_core
 from memlake.errors import BrokenInvariant, ClosedError, ConfigError, InvalidFree, MemlakeError, OutOfMemory
 from memlake.handle_type import is_shareable, require_on_device
 from memlake.peer_devices import PeerDevices
-from memlake.policies import Options, resolve_policy
+from memlake.policies import DriverOptions, Options, resolve_policy
 from memlake.pool_arguments import (
     device_list,
     high_mark,
@@ -153,6 +153,8 @@ class Pool(_native.Pool, PoolAttributes):
         self._handle_type = handle_type
         self._limit = None if limit is None else parse_bytes(limit, of=total, what="limit")
         self._max_size = None if max_size is None else parse_bytes(max_size, of=total, what="max_size")
+        if isinstance(native, _native.DriverOptions) and self._max_size is not None:
+            native.max_size = min(self._max_size, native.max_size or self._max_size)
         functions = on_failure if isinstance(on_failure, Iterable) else (on_failure,)
         self.on_failure = tuple(functions)
         if not all(callable(function) for function in self.on_failure):
@@ -390,8 +392,11 @@ class Pool(_native.Pool, PoolAttributes):
         return answer
 
     def _set_release_threshold(self, threshold: int) -> None:
-        for device in self._all:
-            device._set_told_of_waits(self, threshold != NEVER_RELEASE)
+        if isinstance(self._policy, DriverOptions):
+            self._set_driver_threshold(threshold)  # the driver sees every wait by itself
+        else:
+            for device in self._all:
+                device._set_told_of_waits(self, threshold != NEVER_RELEASE)
         self._release_threshold = threshold
 
     def _release_above_threshold(self) -> None:

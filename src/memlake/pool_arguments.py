@@ -51,7 +51,7 @@ def total_memory(devices: tuple[Device, ...], location: str) -> int:
 
 def native_options(
     policy: Options, devices: tuple[Device, ...], placement: str, location: str, spill: str | None
-) -> _native.TorchOptions | _native.LakeOptions | _native.StitchOptions | None:
+) -> _native.TorchOptions | _native.LakeOptions | _native.StitchOptions | _native.DriverOptions | None:
     """The policy's options as the core takes them."""
     if placement not in ("fill", "balance", "near"):
         raise ConfigError(f"placement must be 'fill', 'balance' or 'near', got {placement!r}")

@@ -90,8 +90,10 @@ class PoolAttributes:
 
     @property
     def used_mem_current(self) -> int:
-        """Memory in use: blocks that are live, or freed while a stream may still use them. Read-only."""
-        return int(self._stats()["active"])
+        """Memory in use: blocks that are live, or freed while a stream may still use them; with the policy ``"driver"``
+        what the driver says. Read-only."""
+        stats = self._stats()
+        return int(stats["policy_counters"].get("driver_used", stats["active"]))
 
     @used_mem_current.setter
     def used_mem_current(self, value: object) -> None:
@@ -102,7 +104,8 @@ class PoolAttributes:
     @property
     def used_mem_high(self) -> int:
         """The most that was in use since it was last set to 0, which lets it begin again at what is in use now."""
-        return int(self._stats()["active_peak"])
+        stats = self._stats()
+        return int(stats["policy_counters"].get("driver_used_peak", stats["active_peak"]))
 
     @used_mem_high.setter
     def used_mem_high(self, value: int) -> None:

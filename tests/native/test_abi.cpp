@@ -54,7 +54,7 @@ PROCESS_TEST(the_header_and_the_library_have_one_version) {
 }
 
 PROCESS_TEST(a_pool_gives_memory_takes_it_back_and_counts) {
-  for (const char* policy : {"policy:lake", "policy:caching", "policy:expandable", "policy:direct"}) {
+  for (const char* policy : {"policy:lake", "policy:caching", "policy:expandable", "policy:direct", "policy:driver"}) {
     memlake_pool* const pool = make_pool(policy);
     void* const first = memlake_pool_allocate(pool, 3 * kMiB + 1, nullptr);
     void* const second = memlake_pool_allocate(pool, 100, nullptr);
@@ -97,7 +97,7 @@ PROCESS_TEST(zero_bytes_are_a_success_and_null_may_be_freed) {
 }
 
 PROCESS_TEST(absurd_sizes_are_refused_and_change_nothing) {
-  for (const char* policy : {"policy:lake", "policy:caching", "policy:expandable", "policy:direct"}) {
+  for (const char* policy : {"policy:lake", "policy:caching", "policy:expandable", "policy:direct", "policy:driver"}) {
     memlake_pool* const pool = make_pool(policy);
     EXPECT(memlake_pool_allocate(pool, static_cast<std::size_t>(-1), nullptr) == nullptr);
     EXPECT_EQ(memlake_last_error_code(), MEMLAKE_ERROR_INVALID_ARGUMENT);

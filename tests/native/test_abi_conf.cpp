@@ -22,7 +22,7 @@ PROCESS_TEST(a_configuration_that_makes_no_sense_is_refused_with_its_reason) {
       {"polcy:caching", "unknown key 'polcy'"},
       {"polcy:caching",
        "known: policy, limit, driver, devices, memory, backing, may_alias, spill, frag_limit, reuse_limit"},
-      {"policy:best", "policy must be lake, caching, expandable, stitch or direct, got 'best'"},
+      {"policy:best", "policy must be lake, caching, expandable, stitch, direct or driver, got 'best'"},
       {"policy", "cannot read 'policy'"},
       {"policy:", "cannot read"},
       {"policy:caching;limit:5", "policy must be"},

@@ -9,6 +9,7 @@
 Wherever memlake takes ``policy=``, it takes any of the three. docs/reference/policies.md describes the options.
 """
 
+from memlake.policies.driver_options import DriverOptions
 from memlake.policies.known import known_policies, policy, resolve_policy
 from memlake.policies.lake_options import LakeOptions
 from memlake.policies.options import DirectOptions, Options
@@ -18,6 +19,7 @@ from memlake.policies.torch_options import CachingOptions, ExpandableOptions, To
 __all__ = [
     "CachingOptions",
     "DirectOptions",
+    "DriverOptions",
     "ExpandableOptions",
     "LakeOptions",
     "Options",

@@ -6,6 +6,7 @@ import difflib
 
 from memlake.errors import ConfigError
 from memlake.policies.alloc_conf import parse_alloc_conf
+from memlake.policies.driver_options import DriverOptions
 from memlake.policies.lake_options import LakeOptions
 from memlake.policies.options import DirectOptions, Options
 from memlake.policies.stitch_options import StitchOptions
@@ -13,7 +14,14 @@ from memlake.policies.torch_options import CachingOptions, ExpandableOptions
 
 __all__ = ["known_policies", "policy", "resolve_policy"]
 
-_KNOWN: tuple[type[Options], ...] = (LakeOptions, CachingOptions, ExpandableOptions, StitchOptions, DirectOptions)
+_KNOWN: tuple[type[Options], ...] = (
+    LakeOptions,
+    CachingOptions,
+    ExpandableOptions,
+    StitchOptions,
+    DirectOptions,
+    DriverOptions,
+)
 
 
 def known_policies() -> dict[str, type[Options]]:
@@ -25,8 +33,8 @@ def policy(text: str) -> Options:
     """The policy that a string means.
 
     Args:
-        text: a name (``"lake"``, ``"caching"``, ``"expandable"``, ``"stitch"``, ``"direct"``), or what
-            ``PYTORCH_ALLOC_CONF`` would say, such as ``"expandable_segments:True,max_split_size_mb:128"``.
+        text: a name (``"lake"``, ``"caching"``, ``"expandable"``, ``"stitch"``, ``"direct"``, ``"driver"``),
+            or what ``PYTORCH_ALLOC_CONF`` would say, such as ``"expandable_segments:True,max_split_size_mb:128"``.
 
     Raises:
         ConfigError: if no policy has this name, or an option is unknown or cannot be used; it names those there are.

@@ -20,10 +20,13 @@ class Options(ABC):
     summary: ClassVar[str]
     """What the policy is, in one line."""
     is_approximate: ClassVar[bool] = False
-    """Whether its figures on the emulator are not those of the real thing."""
+    """Whether its figures on the emulator are not those of the real thing. Then its driver time is not modelled, and
+    comparisons show it only when it is asked for."""
 
     @abstractmethod
-    def to_native(self) -> _native.TorchOptions | _native.LakeOptions | _native.StitchOptions | None:
+    def to_native(
+        self,
+    ) -> _native.TorchOptions | _native.LakeOptions | _native.StitchOptions | _native.DriverOptions | None:
         """The settings as the core takes them; None for the policy without a pool."""
 
     @abstractmethod

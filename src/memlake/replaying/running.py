@@ -104,7 +104,7 @@ def run(
         host_waits=report.host_waits,
         counters=dict(report.counters),
         driver_calls=MappingProxyType(report.calls),
-        modelled_driver_ms=report.modelled_us / 1000,
+        modelled_driver_ms=None if options.is_approximate else report.modelled_us / 1000,
         ns_per_event=report.cpu_seconds / report.rows * 1e9 if report.rows else 0.0,
         failure=None if failure is None else Failure.from_picture(failure, trace, capacity, effective),
         timeline=Timeline(*(np.array(column, np.uint64) for column in report.timeline)) if samples else None,

@@ -2,7 +2,7 @@ import pytest
 
 import memlake
 
-POLICIES = ["lake", "expandable", "caching", "stitch", "direct"]
+POLICIES = ["lake", "expandable", "caching", "stitch", "direct", "driver"]
 
 
 @pytest.fixture(params=POLICIES)
