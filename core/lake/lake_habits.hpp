@@ -28,7 +28,7 @@ inline constexpr std::uint64_t kSpareShare = 32;     // chunks are at most this 
 inline constexpr std::uint64_t kSpareShareOwn = 48;  // or this, if they are a block's own: the last ones must be small
 inline constexpr Bytes kSmallestOdd =
     MiB * 8;                             // an odd part from here is worth a mapping even if whole chunks would do
-inline constexpr double kCrowded = 0.8;  // of the budget in use: from here pending memory is used behind waits ...
+inline constexpr double kCrowded = 0.6;  // of the budget in use: from here pending memory is used behind waits ...
 inline constexpr double kScarce = 0.01;  // ... and when less than this is left, the host waits before it gathers
 inline constexpr double kDeep = 0.6;     // of its addresses: from here a range gives its deepest chunks first
 
