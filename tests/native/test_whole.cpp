@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <thread>
 #include <vector>
 
 #include "driver/transfer.hpp"
@@ -414,6 +415,29 @@ TEST(a_pool_that_shares_is_sound_after_every_step_of_a_random_run) {
         EXPECT(pool->held() <= MiB * 200);
       }
     }
+}
+
+TEST(threads_that_share_keep_within_one_limit) {
+  for (const PolicyOptions& options : all_policies()) {
+    const test::EmulatedDevices devices("devices=1,memory=256MiB,backing=none");
+    const auto pool = make_pool(devices, options, MiB * 128);
+    {
+      std::vector<std::thread> threads;
+      for (unsigned seed = 0; seed < 4; ++seed)
+        threads.emplace_back([&, seed] {
+          RandomProgram program(pool, devices[0], seed, true);
+          for (int i = 0; i < 300; ++i) program.step();
+        });
+      for (std::thread& thread : threads) thread.join();
+    }
+    devices[0]->synchronize();
+    pool->trim({0});
+    expect_sound(*pool);
+    // PyTorch's expandable segments compare the limit only where a segment begins.
+    const auto* torch = std::get_if<TorchOptions>(&options);
+    EXPECT((torch != nullptr && torch->is_expandable) || pool->stats().pool.held.peak <= MiB * 128);
+    EXPECT_EQ(pool->stats().live_count, 0u);
+  }
 }
 
 TEST(a_driver_call_that_fails_loses_nothing_that_is_shared) {
