@@ -5,6 +5,7 @@ import argparse
 from benchmarks import (
     abi_against_torch,
     abi_threads,
+    custom_pool,
     demo_memory,
     emulator_cycle,
     lake_figures,
@@ -21,6 +22,7 @@ BENCHMARKS = {
     "emulator_cycle": emulator_cycle.measure,
     "python_call": python_call.measure,
     "pool_calls": pool_calls.measure,
+    "custom_pool": custom_pool.measure,
     "sharing": sharing.measure,
     "demo_memory": demo_memory.measure,
     "lake_figures": lake_figures.measure,

@@ -6,9 +6,9 @@ import atexit
 import inspect
 import threading
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from memlake import _native
 from memlake.device import Device, devices, devices_of, open_core
@@ -31,9 +31,15 @@ _lock = threading.Lock()  # guards both; a pool may be made while it is held
 _defaults: dict[Device, Pool] = {}
 _set: dict[Device, Pool] = {}
 
-# What use_pool() says, by device: never changed, always replaced, so that a copy of a context keeps what it saw.
-_used: ContextVar[Mapping[Device, Pool]] = ContextVar("memlake_used_pools")
-_NOTHING: Mapping[Device, Pool] = {}
+
+class _Used(NamedTuple):
+    """What the blocks of `use_pool` around the running code say. Never changed: a copied context keeps what it saw."""
+
+    pools: Mapping[Device, Pool]
+    outer: _Used | None
+
+
+_used: ContextVar[_Used | None] = ContextVar("memlake_used_pools", default=None)
 
 
 def default_pool(device: Device | None = None) -> Pool:
@@ -64,7 +70,8 @@ def current_pool(device: Device | None = None) -> Pool:
     """
     target = _device_or_first(device)
     open_core(target)
-    for pool in (_used.get(_NOTHING).get(target), _set.get(target)):
+    used = _used.get()
+    for pool in (used and used.pools.get(target), _set.get(target)):
         if pool is not None and pool.is_open:
             return pool
     return default_pool(target)
@@ -97,23 +104,25 @@ class use_pool:  # noqa: N801  a function to its users
     context that is copied from it inherits it. A decorated coroutine function has it while it runs.
     """
 
-    __slots__ = ("_entered", "_pool")
+    __slots__ = ("_pool",)
 
     def __init__(self, pool: Pool) -> None:
         _require_open(pool)
         self._pool = pool
-        self._entered: list[Token[Mapping[Device, Pool]]] = []
 
     def __enter__(self) -> Pool:
         pool = self._pool
         _require_open(pool)
-        self._entered.append(_used.set({**_used.get(_NOTHING), **dict.fromkeys(pool.devices, pool)}))
+        outer = _used.get()
+        pools = {} if outer is None else outer.pools
+        _used.set(_Used({**pools, **dict.fromkeys(pool.devices, pool)}, outer))
         return pool
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        _used.reset(self._entered.pop())
+        used = _used.get()
+        _used.set(used and used.outer)
 
     def __call__(self, function: _Function) -> _Function:
         """The function, with the pool in use whenever it runs."""

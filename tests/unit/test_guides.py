@@ -41,6 +41,12 @@ def test_sharing_between_processes_runs_from_top_to_bottom():
     assert "nothing is left" in said
 
 
+def test_pools_as_cuda_has_them_run_from_top_to_bottom():
+    said = assert_ends_well(code_of("cuda_pools.md"))
+    assert "reserved_mem_current says what is held and cannot be set" in said
+    assert said.endswith("1 0 0\n")
+
+
 @pytest.mark.parametrize("guide", sorted(path.name for path in GUIDES.glob("*.md")))
 def test_every_guide_has_code_that_is_run_here(guide):
     assert guide in Path(__file__).read_text()

@@ -113,6 +113,27 @@ def test_use_counts_before_what_was_set_and_only_in_its_thread(gpu):
     assert seen == [theirs]
 
 
+def test_threads_may_share_one_use(gpu):
+    pool = memlake.Pool(gpu)
+    use = memlake.use_pool(pool)
+    both_inside = threading.Barrier(2)
+    seen = []
+
+    def work():
+        with use:
+            both_inside.wait()
+            seen.append(memlake.current_pool(gpu) is pool)
+            both_inside.wait()
+        seen.append(memlake.current_pool(gpu).is_default)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [True] * 4
+
+
 def test_use_decorates_functions_and_coroutines(gpu):
     pool = memlake.Pool(gpu)
 
