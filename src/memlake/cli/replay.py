@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from memlake.cli.output import Progress, print_json, print_table, print_text
-from memlake.cli.replay_arguments import add_capacity, add_events, add_json
+from memlake.cli.replay_arguments import WHAT_A_POLICY_IS, add_capacity, add_events, add_json
 from memlake.cli.trace_argument import add_trace, load_trace
 from memlake.errors import ConfigError
 from memlake.units import format_bytes
@@ -48,7 +48,7 @@ def add_to(commands: _Commands) -> None:
         "--policy",
         metavar="NAME",
         default="caching",
-        help="a policy (caching, expandable, direct) or what PYTORCH_ALLOC_CONF would say (default: %(default)s)",
+        help=f"{WHAT_A_POLICY_IS} (default: %(default)s)",
     )
     add_events(parser)
     parser.add_argument("--go-on", action="store_true", help="leave a request that finds no memory out and go on")

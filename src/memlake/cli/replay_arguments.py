@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["add_capacity", "add_events", "add_json", "add_policies"]
+__all__ = ["WHAT_A_POLICY_IS", "add_capacity", "add_events", "add_json", "add_policies"]
 
 
 def add_capacity(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +31,10 @@ def add_events(parser: argparse.ArgumentParser) -> None:
     )
 
 
+WHAT_A_POLICY_IS = "a policy (lake, caching, expandable, stitch, direct, driver) or what PYTORCH_ALLOC_CONF would say"
+"""For the help of an argument."""
+
+
 def add_policies(parser: argparse.ArgumentParser) -> None:
     """Several policies, all by default."""
     parser.add_argument(
@@ -38,8 +42,8 @@ def add_policies(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         action="append",
         dest="policies",
-        help="a policy (caching, expandable, direct) or what PYTORCH_ALLOC_CONF would say, such as "
-        "expandable_segments:True,max_split_size_mb:128; repeatable (default: all)",
+        help=f"{WHAT_A_POLICY_IS}, such as expandable_segments:True,max_split_size_mb:128; repeatable (default: all "
+        "but driver, whose figures are approximate)",
     )
 
 

@@ -1,4 +1,5 @@
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import pytest
 import memlake
 from helpers.processes import run_python
 from memlake.cli import main
+from memlake.policies.known import known_policies
 
 
 def test_the_version_is_printed(capsys):
@@ -32,6 +34,14 @@ def test_every_command_explains_itself(capsys, command):
         main([command, "--help"])
     assert ended.value.code == 0
     assert "exit code" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["compare", "replay", "fit"])
+def test_the_help_names_every_policy(capsys, command):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    listed = re.search(r"a policy \((.*?)\)", capsys.readouterr().out, re.DOTALL).group(1)
+    assert set(re.split(r",\s+", listed)) == set(known_policies())
 
 
 def test_a_reader_that_goes_away_ends_the_command_quietly():
