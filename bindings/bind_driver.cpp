@@ -42,7 +42,8 @@ void bind_driver(nb::module_& m) {
           "initialize", [](Library& self) { without_gil([&] { self.initialize(); }); }, "cuInit(0).")
       .def_prop_ro(
           "library", [](const Library& self) { return self.file(); }, "The file it was loaded from.")
-      .def_prop_ro("is_initialized", &Library::is_initialized, "True after initialize(), in this process.")
+      .def_prop_ro("is_initialized", &Library::is_initialized,
+                   "True after initialize(), also in a forked child, where calls are refused.")
       .def_prop_ro("is_emulated", &Library::is_emulated, "True if the library is memlake's emulator.")
       .def(
           "version", [](Library& self) { return without_gil([&] { return self.version(); }); },

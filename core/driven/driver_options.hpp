@@ -9,7 +9,7 @@ namespace memlake {
 
 struct DriverOptions {
   Bytes max_size{0};  ///< CUDA's maxSize; 0: none
-  ReuseRules reuse;
+  ReuseRules reuse{};
 };
 
 }  // namespace memlake

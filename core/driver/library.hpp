@@ -9,7 +9,6 @@
 #include <mutex>
 #include <string>
 
-#include "base/process.hpp"
 #include "driver/counting_driver.hpp"
 #include "driver/device.hpp"
 #include "driver/failing_driver.hpp"
@@ -40,8 +39,8 @@ class Library {
 
   /// cuInit; required before the devices can be used.
   void initialize();
-  /// In this process.
-  bool is_initialized() const { return initialized_in_.load() == process_generation(); }
+  /// Also in a forked child of the process that did it, where every call is refused.
+  bool is_initialized() const { return initialized_in_.load() != 0; }
   int version();
   int device_count();
 

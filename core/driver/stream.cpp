@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/error.hpp"
 #include "driver/library.hpp"
 #include "driver/result.hpp"
 
@@ -35,9 +36,26 @@ void StreamOwner::close() {
 void StreamOwner::destroy() {
   if (!device_->can_undo()) return;
   device_->library().order().forget({device_->ordinal(), handle_});
+  if (end_.use_count() > 1) {
+    try {
+      auto event = std::make_shared<EventOwner>(device_, false);
+      event_record(*device_, event->handle(), handle_);
+      end_->event = std::move(event);
+    } catch (const Error&) {
+      // Then whoever asks must wait for the device.
+    }
+  }
   Driver& driver = device_->driver();
   const CurrentContext current(*device_);
   check(driver, Call::cuStreamDestroy, driver.cuStreamDestroy(handle_));
+}
+
+bool stream_is_capturing(Device& device, CUstream stream) {
+  if (reinterpret_cast<std::uintptr_t>(stream) <= 2) return false;  // CUDA's names of default streams
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  Driver& driver = device.driver();
+  check(driver, Call::cuStreamIsCapturing, driver.cuStreamIsCapturing(stream, &status));
+  return status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 bool stream_is_done(Device& device, CUstream stream) {

@@ -6,8 +6,14 @@
 
 #include "base/ownership.hpp"
 #include "driver/device.hpp"
+#include "driver/event.hpp"
 
 namespace memlake {
+
+/// The last point of a stream that was destroyed, for those who still want to know whether it was passed.
+struct StreamEnd {
+  std::shared_ptr<EventOwner> event;  ///< null while the stream is there, or if nothing could be recorded
+};
 
 /// Owns a stream; its undo is cuStreamDestroy. Queued work still runs after that.
 class StreamOwner {
@@ -22,6 +28,8 @@ class StreamOwner {
   CUstream handle() const;
   const std::shared_ptr<Device>& device() const noexcept { return device_; }
   bool is_open() const noexcept { return ownership_.is_held(); }
+  /// Whoever shares it learns where the stream ended.
+  const std::shared_ptr<StreamEnd>& end() const noexcept { return end_; }
   void close();
 
  private:
@@ -29,9 +37,12 @@ class StreamOwner {
 
   std::shared_ptr<Device> device_;
   CUstream handle_ = nullptr;
+  std::shared_ptr<StreamEnd> end_ = std::make_shared<StreamEnd>();
   Ownership ownership_;
 };
 
+/// False for the default streams, which cannot be captured here.
+bool stream_is_capturing(Device& device, CUstream stream);
 bool stream_is_done(Device& device, CUstream stream);
 void stream_synchronize(Device& device, CUstream stream);
 /// Later work of `stream` waits on the device for the event's latest recording.

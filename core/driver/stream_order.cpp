@@ -18,6 +18,19 @@ StreamOrder& order_of(Device& device) {
 
 }  // namespace
 
+std::optional<StreamOrder::Stream> StreamOrder::name_of(const Device& device, CUstream handle) {
+  // cuda.h: CU_STREAM_LEGACY is the default stream by another name, CU_STREAM_PER_THREAD another stream in every
+  // thread.
+  switch (reinterpret_cast<std::uintptr_t>(handle)) {
+    case 1:
+      return Stream{device.ordinal(), nullptr};
+    case 2:
+      return std::nullopt;
+    default:
+      return Stream{device.ordinal(), handle};
+  }
+}
+
 void StreamOrder::add(Known& known, Stream stream, Tick tick) {
   Tick& latest = known[stream];
   latest = std::max(latest, tick);
@@ -47,12 +60,14 @@ void StreamOrder::record(Device& device, CUevent event, CUstream stream) {
   // Held over the driver's call, which does not wait: of two threads that record one event, the later call must be the
   // one that is remembered.
   const std::lock_guard lock(order.mutex_);
-  const Stream on{device.ordinal(), stream};
+  const auto on = name_of(device, stream);
   const Tick tick = ++order.tick_;
   event_record(device, event, stream);
   Known known;
-  if (const auto earlier = order.behind_.find(on); earlier != order.behind_.end()) known = earlier->second;
-  add(known, on, tick);
+  if (on) {
+    if (const auto earlier = order.behind_.find(*on); earlier != order.behind_.end()) known = earlier->second;
+    add(known, *on, tick);
+  }
   order.recorded_[event] = std::move(known);
 }
 
@@ -60,30 +75,41 @@ void StreamOrder::wait(Device& device, CUstream waiter, CUevent event) {
   StreamOrder& order = order_of(device);
   const std::lock_guard lock(order.mutex_);  // as in record()
   stream_wait(device, waiter, event);
+  const auto on = name_of(device, waiter);
   const auto known = order.recorded_.find(event);
-  if (known != order.recorded_.end()) add(order.behind_[{device.ordinal(), waiter}], known->second);
+  if (on && known != order.recorded_.end()) add(order.behind_[*on], known->second);
 }
 
 void StreamOrder::synchronize_stream(Device& device, CUstream stream) {
   StreamOrder& order = order_of(device);
-  const Tick tick = ++order.tick_;
+  const auto on = name_of(device, stream);
+  Known known;
+  if (on) {
+    // Before the wait: what the stream is told to wait for meanwhile, by another thread, is not covered.
+    const std::lock_guard lock(order.mutex_);
+    if (const auto earlier = order.behind_.find(*on); earlier != order.behind_.end()) known = earlier->second;
+    add(known, *on, ++order.tick_);
+  }
   stream_synchronize(device, stream);
   const std::lock_guard lock(order.mutex_);
-  const Stream on{device.ordinal(), stream};
-  add(order.done_, on, tick);
-  if (const auto earlier = order.behind_.find(on); earlier != order.behind_.end()) add(order.done_, earlier->second);
+  add(order.done_, known);
 }
 
 void StreamOrder::synchronize_event(Device& device, CUevent event) {
   StreamOrder& order = order_of(device);
-  Known known;
+  const auto known = [&]() -> Known {
+    const auto recorded = order.recorded_.find(event);
+    return recorded == order.recorded_.end() ? Known{} : recorded->second;
+  };
+  Known before;
   {
     const std::lock_guard lock(order.mutex_);
-    if (const auto recorded = order.recorded_.find(event); recorded != order.recorded_.end()) known = recorded->second;
+    before = known();
   }
   event_synchronize(device, event);
   const std::lock_guard lock(order.mutex_);
-  add(order.done_, known);
+  // If another thread has recorded it anew meanwhile, it is not known which recording was waited for.
+  if (known() == before) add(order.done_, before);
 }
 
 void StreamOrder::synchronize_device(Device& device) {

@@ -4,6 +4,8 @@
 // the host has waited for. One per driver library. Only what goes through memlake is known; what other libraries
 // record, wait for and synchronise is invisible, so an order that is not known may exist all the same.
 //
+// One thing must not be: that another library records an event of memlake's anew. Its old recording would be believed.
+//
 // Time is counted in ticks. Every recording and every wait of the host gets a new one before the driver is called; so
 // whatever read an earlier tick happened before that call.
 
@@ -12,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "driver/device.hpp"
 
@@ -56,6 +59,8 @@ class StreamOrder {
   /// For each stream the tick before which everything is over, or comes earlier.
   using Known = std::map<Stream, Tick>;
 
+  /// Nothing for a stream that one name cannot tell.
+  static std::optional<Stream> name_of(const Device& device, CUstream handle);
   static void add(Known& known, Stream stream, Tick tick);
   static void add(Known& known, const Known& more);
 

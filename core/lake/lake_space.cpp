@@ -74,8 +74,10 @@ Space::Answer LakeSpace::obtain(Attempt& attempt) {
   // What others are making may be enough for this request, too; and what they were promised cannot be gathered.
   if (outside_ != nullptr) outside_->wait_for_others();
   // With next to nothing to spare, an unlucky choice of places is one too many: it is made as if no stream lagged.
+  // Not where little is live: then there is no such choice.
   const double most = static_cast<double>(budget().count);
-  if (static_cast<double>((used_ + size).count) > (1 - kScarce) * most && size <= budget()) wait_for_streams();
+  const bool is_scarce = static_cast<double>((used_ + size).count) > (1 - kScarce) * most && size <= budget();
+  if (is_scarce && used_.count > budget().count / 2 && find_elsewhere(size, stream) == nullptr) wait_for_streams();
   Answer answer = gather(attempt, lane);
   if (answer == Answer::no_memory && has_more_than_known()) answer = gather(attempt, lane);
   if (answer == Answer::no_memory && wait_for_streams()) answer = gather(attempt, lane);
@@ -127,7 +129,7 @@ Space::Answer LakeSpace::gather(Attempt& attempt, Lane& lane) {
   if (size > std::max(budget(), held_.now)) return Answer::no_memory;  // a limit below what is held takes nothing away
   LakeBlock* run = find(size, stream);
   if (run == nullptr) run = find_elsewhere(size, stream);
-  if (run != nullptr) {
+  if (run != nullptr && (run->stream == stream || events_.can_record(run->stream))) {
     let_wait(stream, *run);
     attempt.block = take_high(run, size);
     return Answer::served;

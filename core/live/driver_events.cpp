@@ -8,11 +8,8 @@ EventSource::Ticket DriverEvents::record_point(StreamId stream) {
   const std::size_t on = streams_.device_of(stream);
   Device& device = *devices_[on];
   const bool is_alive = streams_.is_alive(stream);
-  if (!is_alive) {
-    // Nothing can be recorded in a stream that was destroyed; its work may still be running.
-    ++host_waits_;
-    device.synchronize();
-  }
+  // Nothing can be recorded in a stream that was destroyed; its work may still be running.
+  if (!is_alive) wait_for_stream(stream);
   if (idle_[on].empty()) {
     events_.push_back({EventOwner(devices_[on], false), on});
     idle_[on].push_back(events_.size() - 1);
@@ -54,23 +51,37 @@ CUstream DriverEvents::handle_of(StreamId stream) {
 
 void DriverEvents::wait_for_stream(StreamId stream) {
   Device& device = *devices_[streams_.device_of(stream)];
-  if (!streams_.is_alive(stream)) {
+  if (streams_.is_alive(stream)) {
+    if (stream_is_done(device, streams_.handle_of(stream))) return;
+    ++host_waits_;
+    stream_synchronize(device, streams_.handle_of(stream));
+  } else if (const EventOwner* end = streams_.end_of(stream)) {
+    if (event_is_done(device, end->handle())) return;
+    ++host_waits_;
+    event_synchronize(device, end->handle());
+  } else {
     ++host_waits_;
     device.synchronize();
-    return;
   }
-  if (stream_is_done(device, streams_.handle_of(stream))) return;
-  ++host_waits_;
-  stream_synchronize(device, streams_.handle_of(stream));
+}
+
+bool DriverEvents::can_record(StreamId stream) {
+  Device& device = *devices_[streams_.device_of(stream)];
+  if (!streams_.is_alive(stream)) {
+    const EventOwner* end = streams_.end_of(stream);
+    return end == nullptr || event_is_done(device, end->handle());
+  }
+  // A capture would be spoilt, and what is captured is not running yet.
+  return !stream_is_capturing(device, streams_.handle_of(stream));
 }
 
 bool DriverEvents::is_idle(StreamId stream) {
-  // Of a stream that was destroyed nothing can be asked; what it still does, only a wait for the device tells.
-  if (!streams_.is_alive(stream)) {
-    wait_for_stream(stream);
-    return true;
-  }
-  return stream_is_done(*devices_[streams_.device_of(stream)], streams_.handle_of(stream));
+  if (!can_record(stream)) return false;
+  if (streams_.is_alive(stream))
+    return stream_is_done(*devices_[streams_.device_of(stream)], streams_.handle_of(stream));
+  // Its last point was passed; or it ended without one, and only a wait for the device tells.
+  wait_for_stream(stream);
+  return true;
 }
 
 std::optional<StreamOrder::Stream> DriverEvents::name_of(StreamId stream) const {

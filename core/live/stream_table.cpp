@@ -39,8 +39,11 @@ StreamId StreamTable::number_of(const StreamName& stream) {
                 "make a stream and use that");
   if (const auto known = known_number_of(stream)) return *known;
   const CUstream handle = number(stream.handle) == kLegacy ? nullptr : stream.handle;
-  streams_.push_back(
-      {.handle = handle, .device = stream.device, .is_owned = stream.owner != nullptr, .owner = stream.owner});
+  streams_.push_back({.handle = handle,
+                      .device = stream.device,
+                      .is_owned = stream.owner != nullptr,
+                      .owner = stream.owner,
+                      .end = stream.owner == nullptr ? nullptr : stream.owner->end()});
   return static_cast<StreamId>(streams_.size() - 1);
 }
 

@@ -40,6 +40,10 @@ class StreamTable {
   [[nodiscard]] std::size_t device_of(StreamId stream) const { return streams_[stream].device; }
   /// False once a stream whose owner is known was destroyed; then nobody can wait for it by its handle.
   [[nodiscard]] bool is_alive(StreamId stream) const;
+  /// The last point of a stream that is not alive; null if nobody recorded it.
+  [[nodiscard]] const EventOwner* end_of(StreamId stream) const {
+    return streams_[stream].end == nullptr ? nullptr : streams_[stream].end->event.get();
+  }
   [[nodiscard]] std::size_t size() const { return streams_.size(); }
 
  private:
@@ -48,6 +52,7 @@ class StreamTable {
     std::size_t device = 0;
     bool is_owned = false;
     std::weak_ptr<StreamOwner> owner = {};
+    std::shared_ptr<StreamEnd> end = nullptr;  ///< of a stream whose owner is known
   };
 
   [[nodiscard]] static bool is_same(const Entry& entry, const StreamName& stream);

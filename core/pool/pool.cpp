@@ -55,7 +55,7 @@ void Pool::reset_held_peak() {
 }
 
 void Pool::add_whole(std::unique_ptr<WholeSpace> whole, bool is_usual) {
-  if (const auto rules = space_->reuse_rules()) whole->set_reuse_rules(*rules);
+  whole->set_reuse_rules(space_->reuse_rules().value_or(ReuseRules{false, false, false}));
   whole->set_peers(space_->peers());
   whole_ = std::move(whole);
   if (is_usual) usual_ = whole_.get();

@@ -41,7 +41,10 @@ class EventSource {
   [[nodiscard]] virtual std::size_t device_of(StreamId) const { return 0; }
   /// Waits in the host until the stream has done everything.
   virtual void wait_for_stream(StreamId stream) = 0;
-  /// Whether it has. Waits only where the stream was destroyed, so that nothing can be asked.
+  /// Whether a point of the stream can be recorded, or asked for, now and without waiting: not while it captures a
+  /// graph, nor once it was destroyed until its work is over.
+  virtual bool can_record(StreamId) { return true; }
+  /// Whether it has. Waits only where a stream was destroyed whose last point nobody knows.
   virtual bool is_idle(StreamId stream) = 0;
 
   [[nodiscard]] Tick now() const { return ticks_ == nullptr ? 0 : ticks_->load(std::memory_order_relaxed); }

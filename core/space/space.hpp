@@ -3,6 +3,7 @@
 // Space: the memory of one pool under one policy. Finds blocks, makes new ones, takes them back. It owns everything
 // that the driver gave; the pool above it counts, waits for streams, and knows the callers.
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -114,7 +115,8 @@ class Space {
   void set_peers(std::vector<std::shared_ptr<Device>> peers);
   /// The devices beside its own that may read and write the memory.
   [[nodiscard]] std::vector<std::shared_ptr<Device>> peers() const {
-    return {accessors_.begin() + static_cast<std::ptrdiff_t>(own_count_), accessors_.end()};
+    const auto& all = accessors();
+    return {all.begin() + static_cast<std::ptrdiff_t>(own_count_), all.end()};
   }
 
   /// What this policy counts beside what every pool does.
@@ -179,7 +181,13 @@ class Space {
   virtual void change_access(const std::vector<std::shared_ptr<Device>>& added,
                              const std::vector<std::shared_ptr<Device>>& removed);
   /// The devices that may read and write the memory.
-  [[nodiscard]] const std::vector<std::shared_ptr<Device>>& accessors() const { return accessors_; }
+  [[nodiscard]] const std::vector<std::shared_ptr<Device>>& accessors() const {
+    // A peer that was closed needs no access, and its driver would refuse to give it.
+    const auto peers = accessors_.begin() + static_cast<std::ptrdiff_t>(own_count_);
+    accessors_.erase(std::remove_if(peers, accessors_.end(), [](const auto& peer) { return !peer->is_open(); }),
+                     accessors_.end());
+    return accessors_;
+  }
 
   std::shared_ptr<Device> device_;
   EventSource& events_;
@@ -189,7 +197,7 @@ class Space {
   Outside* outside_ = nullptr;  ///< null where there is no lock to leave
 
  private:
-  std::vector<std::shared_ptr<Device>> accessors_;  // its own, then its peers
+  mutable std::vector<std::shared_ptr<Device>> accessors_;  // its own, then its peers
   std::size_t own_count_;
 };
 

@@ -1,5 +1,7 @@
 #include "space/stream_clock.hpp"
 
+#include "base/error.hpp"
+
 namespace memlake {
 
 void StreamClock::end_epoch(StreamId stream, OfStream& of, Stamp stamp) {
@@ -11,6 +13,7 @@ void StreamClock::end_epoch(StreamId stream, OfStream& of, Stamp stamp) {
 bool StreamClock::has_passed(StreamId stream, Stamp stamp) {
   OfStream& known = of(stream);
   if (stamp <= known.passed) return true;
+  if (stamp >= known.open && !events_.can_record(stream)) return false;
   end_epoch(stream, known, stamp);
   while (!known.ended.empty() && events_.is_done(known.ended.front().second)) {
     known.passed = known.ended.front().first;
@@ -39,6 +42,9 @@ void StreamClock::wait(StreamId stream, Stamp stamp) {
 }
 
 void StreamClock::let_wait(StreamId waiter, StreamId stream) {
+  // What is answered is that this memory cannot be had now.
+  if (!events_.can_record(stream))
+    throw Error(ErrorKind::out_of_memory, "free memory belongs to a stream that is capturing a graph");
   const EventSource::Ticket ticket = events_.record_point(stream);
   try {
     events_.let_wait(waiter, ticket);

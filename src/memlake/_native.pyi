@@ -43,7 +43,9 @@ class Driver:
 
     @property
     def is_initialized(self) -> bool:
-        """True after initialize(), in this process."""
+        """
+        True after initialize(), also in a forked child, where calls are refused.
+        """
 
     @property
     def is_emulated(self) -> bool:

@@ -71,10 +71,13 @@ def current_pool(device: Device | None = None) -> Pool:
     target = _device_or_first(device)
     open_core(target)
     used = _used.get()
-    for pool in (used and used.pools.get(target), _set.get(target)):
+    while used is not None:
+        pool = used.pools.get(target)
         if pool is not None and pool.is_open:
             return pool
-    return default_pool(target)
+        used = used.outer
+    pool = _set.get(target)
+    return pool if pool is not None and pool.is_open else default_pool(target)
 
 
 def set_current_pool(pool: Pool) -> None:
@@ -128,7 +131,7 @@ class use_pool:  # noqa: N801  a function to its users
         """The function, with the pool in use whenever it runs."""
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise ConfigError(
-                f"{function.__qualname__} is a generator: its caller runs between its steps, so write "
+                f"{function!r} is a generator: its caller runs between its steps, so write "
                 "`with memlake.use_pool(pool):` around the steps that need it"
             )
         pool = self._pool

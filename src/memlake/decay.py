@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -38,6 +39,10 @@ class DecayThread:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._is_over = False
+
+    def forget_all(self) -> None:
+        """In a forked child, where the thread is not, and whoever held the lock is not either."""
+        self.__init__()  # type: ignore[misc]
 
     def look_after(self, pool: Pool) -> None:
         """From now on, as long as the pool is there and open."""
@@ -94,3 +99,5 @@ def _give_back(pool: Pool) -> None:
 
 decay_thread = DecayThread()
 """The one of this process."""
+
+os.register_at_fork(after_in_child=decay_thread.forget_all)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import TYPE_CHECKING, ClassVar
 from uuid import UUID
 from weakref import WeakSet, WeakValueDictionary
@@ -26,6 +27,9 @@ __all__ = ["Device", "devices"]
 undo_failures.install()
 
 _CUDA_LIBRARY = "libcuda.so.1"
+
+# Guards who is told of waits, on all devices: threads wait and make pools at the same time.
+_telling = threading.Lock()
 
 # Results of cuInit and cuDeviceGet that mean "there is nothing here" and not "something is broken".
 _STUB_LIBRARY = 34
@@ -208,15 +212,18 @@ class Device:
 
     def _set_told_of_waits(self, pool: Pool, is_told: bool) -> None:
         """Whether a pool of this device is told when the program has waited for something on it."""
-        if is_told:
-            self._told_of_waits.add(pool)
-        else:
-            self._told_of_waits.discard(pool)
+        with _telling:
+            if is_told:
+                self._told_of_waits.add(pool)
+            else:
+                self._told_of_waits.discard(pool)
 
     def _was_waited_for(self) -> None:
         """The program has waited for something on this device: pools with a release threshold act now."""
         if self._told_of_waits:
-            for pool in tuple(self._told_of_waits):
+            with _telling:
+                pools = tuple(self._told_of_waits)
+            for pool in pools:
                 pool._release_above_threshold()
 
     def __eq__(self, other: object) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memlake.errors import ConfigError
 
-__all__ = ["is_shareable", "require_on_device"]
+__all__ = ["is_shareable", "require_exportable"]
 
 _REASONS = {
     "fabric": "fabric handles are for several machines joined by an IMEX channel, which memlake cannot test; processes "
@@ -14,16 +14,16 @@ _REASONS = {
 }
 
 
-def is_shareable(handle_type: str | None, location: str) -> bool:
+def is_shareable(handle_type: str | None, location: str, policy: str) -> bool:
     """Whether buffers of a pool with this handle type can be exported.
 
     Raises:
-        ConfigError: if it is a type that is not supported, or none, or not possible at this location.
+        ConfigError: if it is a type that is not supported, or none, or not possible for such a pool.
     """
     if handle_type is None:
         return False
     if handle_type == "posix_fd":
-        require_on_device(location)
+        require_exportable(location, policy)
         return True
     reason = _REASONS.get(handle_type) if isinstance(handle_type, str) else None
     if reason is not None:
@@ -31,12 +31,18 @@ def is_shareable(handle_type: str | None, location: str) -> bool:
     raise ConfigError(f'handle_type must be None or "posix_fd", got {handle_type!r}')
 
 
-def require_on_device(location: str) -> None:
-    """Memory of the host has no handle that another process could open.
+def require_exportable(location: str, policy: str) -> None:
+    """Memory of the host has no handle that another process could open, and that of CUDA's own pools has its own ways.
 
     Raises:
-        ConfigError: if the memory does not lie on the device.
+        ConfigError: if memory of such a pool cannot be exported.
     """
+    if policy == "driver":
+        raise ConfigError(
+            'the policy "driver" leaves memory to CUDA\'s own pools, whose sharing (cuMemPoolExportToShareableHandle) '
+            "memlake does not offer: an importer there must free before the exporter does; use another policy for what "
+            "is shared"
+        )
     if location != "device":
         raise ConfigError(
             f"memory with location={location!r} cannot be given to other processes: the driver exports only memory of "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, MutableSet
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from memlake.pool import Pool
 
 __all__ = ["PeerDevices"]
+
+# Threads may change the peers of a pool at the same time; each change reads, then writes.
+_changing = threading.Lock()
 
 
 class PeerDevices(MutableSet[Device]):
@@ -31,13 +35,15 @@ class PeerDevices(MutableSet[Device]):
         Raises:
             ConfigError: if it cannot, or the policy's memory has no access of its own.
         """
-        self.replace({*self._pool._peers, value})
+        with _changing:
+            self._replace({*self._pool._peers, value})
 
     def discard(self, value: Device) -> None:
         """Takes the access away. Work of that device on the pool's memory must be finished."""
         if value in self._pool.devices:
             raise ConfigError(f"{value!r} has memory in the pool; its access cannot be taken away")
-        self.replace(self._pool._peers - {value})
+        with _changing:
+            self._replace(self._pool._peers - {value})
 
     def clear(self) -> None:
         """Leaves the pool's memory to its own devices."""
@@ -45,16 +51,23 @@ class PeerDevices(MutableSet[Device]):
 
     def replace(self, devices: Iterable[Device]) -> None:
         """Lets these devices reach the memory, and no others but the pool's own. All of it is changed, or nothing."""
+        if not isinstance(devices, Iterable):
+            raise ConfigError(f"peer_accessible_by is a set of devices, got {type(devices).__name__}")
+        with _changing:
+            self._replace(devices)
+
+    def _replace(self, devices: Iterable[Device]) -> None:
         pool = self._pool
         peers = frozenset(devices) - {*pool.devices}
-        for peer in peers:
+        for peer in peers - pool._peers:  # one that was closed since it was added may stay
             open_core(peer)
             for device in pool.devices:
                 if not peer.can_access(device):
                     raise ConfigError(f"{peer!r} cannot reach the memory of {device!r}; see Device.peers")
         if peers == pool._peers:
             return
-        pool._set_peers([peer._core for peer in sorted(peers, key=lambda peer: peer.ordinal)])
+        still_there = [peer for peer in peers if peer._core.is_open]
+        pool._set_peers([peer._core for peer in sorted(still_there, key=lambda peer: peer.ordinal)])
         pool._peers = peers
 
     @classmethod

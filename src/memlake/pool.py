@@ -10,7 +10,7 @@ from memlake.buffer import Buffer
 from memlake.decay import decay_thread, parse_decay
 from memlake.device import Device, open_core
 from memlake.errors import BrokenInvariant, ClosedError, ConfigError, InvalidFree, MemlakeError, OutOfMemory
-from memlake.handle_type import is_shareable, require_on_device
+from memlake.handle_type import is_shareable, require_exportable
 from memlake.peer_devices import PeerDevices
 from memlake.policies import DriverOptions, Options, resolve_policy
 from memlake.pool_arguments import (
@@ -145,7 +145,9 @@ class Pool(_native.Pool, PoolAttributes):
         cores = [open_core(device) for device in self._all]
         require_pinned(allocation_type)
         self._policy = resolve_policy(policy)
-        native = native_options(self._policy, self._all, placement, location, spill)
+        native = native_options(
+            self._policy, self._all, placement=placement, location=location, spill=spill, handle_type=handle_type
+        )
         self._location = location
         self._total = total = total_memory(self._all, location)
         threshold = parse_threshold(release_threshold, total)
@@ -165,7 +167,8 @@ class Pool(_native.Pool, PoolAttributes):
         self._peers: frozenset[Device] = frozenset()
         self._release_threshold = NEVER_RELEASE
         first = parse_bytes(initial_size, of=total, what="initial_size")
-        super().__init__(cores, native, self._effective_limit(), Buffer, is_shareable(handle_type, location), placement)
+        shares = is_shareable(handle_type, location, self._policy.name)
+        super().__init__(cores, native, self._effective_limit(), Buffer, shares, placement)
         self._is_made = True
         self._set_release_threshold(threshold)
         if first:
@@ -366,7 +369,7 @@ class Pool(_native.Pool, PoolAttributes):
         if shareable is not None and not isinstance(shareable, bool):
             raise ConfigError(f"shareable must be True, False or None, got {shareable!r}")
         if shareable:
-            require_on_device(self._location)
+            require_exportable(self._location, self._policy.name)
         arguments = stream_arguments(stream, self._all)
         buffer = self._until_there_is_memory(size, lambda: self._allocate(size, *arguments, shareable))
         self._tell_ifhigh_mark()

@@ -50,7 +50,13 @@ def total_memory(devices: tuple[Device, ...], location: str) -> int:
 
 
 def native_options(
-    policy: Options, devices: tuple[Device, ...], placement: str, location: str, spill: str | None
+    policy: Options,
+    devices: tuple[Device, ...],
+    *,
+    placement: str,
+    location: str,
+    spill: str | None,
+    handle_type: str | None,
 ) -> _native.TorchOptions | _native.LakeOptions | _native.StitchOptions | _native.DriverOptions | None:
     """The policy's options as the core takes them."""
     if placement not in ("fill", "balance", "near"):
@@ -59,6 +65,10 @@ def native_options(
         raise ConfigError(f"location must be 'device', 'host' or 'host_numa', got {location!r}")
     if spill not in (None, "host"):
         raise ConfigError(f"spill must be 'host' or None, got {spill!r}")
+    if spill is not None and handle_type is not None:
+        raise ConfigError(
+            "memory that can be shared cannot spill; leave spill out, or ask for shareable buffers one by one"
+        )
     if spill is not None and location != "device":
         raise ConfigError(f"a pool with location={location!r} is on the host already; leave spill out")
     native = policy.to_native()

@@ -116,7 +116,8 @@ class PoolAttributes:
     def reuse_follow_event_dependencies(self) -> bool:
         """Whether memory that stream A freed serves stream B at once if the program let B wait for A. Settable.
 
-        The order that counts is the one made with `Stream.record`, `Stream.wait` and `Event`, after the free.
+        A lake looks for it for requests above 1 MiB, and for all when there is no other memory. The order that counts
+        is the one made with `Stream.record`, `Stream.wait` and `Event`, after the free.
         """
         return self._rules()[0]
 
@@ -137,7 +138,8 @@ class PoolAttributes:
     def reuse_allow_internal_dependencies(self) -> bool:
         """Whether the pool may let stream B wait for A on the device, when there is no other memory. Settable.
 
-        Without it the host waits in such a case (`PoolStats.host_waits`).
+        Without it the host waits in such a case (`PoolStats.host_waits`); with it only before a request would be
+        refused, or if less than 1 % of what the pool may hold would be left.
         """
         return self._rules()[2]
 

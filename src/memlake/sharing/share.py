@@ -186,8 +186,11 @@ def export_pool(pool: Pool) -> tuple[Share, ...]:
 def _share_of(parts: tuple[int, int, list[int], list[int], list[int]], devices: Sequence[Device]) -> Share:
     address, nbytes, descriptors, sizes, numbers = parts
     try:
-        uuids = [UUID(device.uuid).bytes for device in devices]
-        layout = layout_of(nbytes, address, devices[0].is_emulated, uuids, list(zip(sizes, numbers, strict=True)))
+        # Only those that memory lies on: others need not be there where it is opened.
+        used = sorted(set(numbers))
+        uuids = [UUID(devices[number].uuid).bytes for number in used]
+        chunks = [(size, used.index(number)) for size, number in zip(sizes, numbers, strict=True)]
+        layout = layout_of(nbytes, address, devices[0].is_emulated, uuids, chunks)
         return Share._make(layout, descriptors)
     except BaseException:
         close_all(descriptors)

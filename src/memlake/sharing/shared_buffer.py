@@ -10,8 +10,9 @@ from uuid import UUID
 
 from memlake import _native
 from memlake.buffer import Piece
-from memlake.device import Device, devices, open_core
+from memlake.device import Device, devices, devices_of, open_core
 from memlake.errors import ClosedError, ConfigError, DriverError, InvalidFree
+from memlake.libraries import emulator_library
 from memlake.memory import Memory
 from memlake.units import Size, format_bytes
 from memlake.views import LiveViews
@@ -38,11 +39,12 @@ class SharedBuffer(Memory):
     stays when the exporter closes its buffer, exits or is killed.
     """
 
-    __slots__ = ("__weakref__", "_core", "_homes", "_is_read_only", "_live_views", "_nbytes")
+    __slots__ = ("__weakref__", "_core", "_homes", "_is_read_only", "_live_views", "_nbytes", "_user")
 
     _core: _native.ImportedMemory
     _nbytes: int
     _homes: tuple[tuple[Device, int], ...]  # where its bytes lie, in order: neighbours on one device are one
+    _user: Device
     _is_read_only: bool
     _live_views: LiveViews
 
@@ -51,12 +53,18 @@ class SharedBuffer(Memory):
 
     @classmethod
     def _make(
-        cls, core: _native.ImportedMemory, nbytes: int, homes: tuple[tuple[Device, int], ...], is_read_only: bool
+        cls,
+        core: _native.ImportedMemory,
+        nbytes: int,
+        homes: tuple[tuple[Device, int], ...],
+        users: Sequence[Device],
+        is_read_only: bool,
     ) -> Self:
         buffer = object.__new__(cls)
         buffer._core = core
         buffer._nbytes = nbytes
         buffer._homes = homes
+        buffer._user = homes[0][0] if homes[0][0] in users else users[0]
         buffer._is_read_only = is_read_only
         buffer._live_views = LiveViews()
         return buffer
@@ -79,8 +87,9 @@ class SharedBuffer(Memory):
 
     @property
     def device(self) -> Device:
-        """The device whose memory it is, or begins with."""
-        return self._homes[0][0]
+        """The device that uses it when no stream is named: that whose memory it begins with, if that was opened for it,
+        else the first one that it was opened for."""
+        return self._user
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
@@ -183,7 +192,7 @@ def open_share(
         [open_core(user) for user in users],
         bool(read_only),
     )
-    return SharedBuffer._make(core, layout.nbytes, _homes_in_order(layout, homes), bool(read_only))
+    return SharedBuffer._make(core, layout.nbytes, _homes_in_order(layout, homes), users, bool(read_only))
 
 
 def _users(device: Device | Sequence[Device] | None) -> list[Device]:
@@ -219,7 +228,8 @@ def _home(uuid: UUID, there_are: Mapping[str, Device], layout: Layout, users: Se
 def _devices_by_uuid(layout: Layout, users: Sequence[Device]) -> dict[str, Device]:
     """Those of the driver that the memory may be of."""
     if layout.is_emulated:
-        candidates = [device for device in list(Device._known.values()) if device.is_emulated and device._core.is_open]
+        emulated = _native.Driver.load(emulator_library())
+        candidates = list(devices_of(emulated)) if emulated.is_initialized else []
     else:
         candidates = devices(users[0]._core.driver.library if users else None)
     found = {}

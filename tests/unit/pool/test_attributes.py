@@ -147,3 +147,24 @@ def test_an_inserted_wait_is_counted_and_can_be_switched_off(manual):
     pool.reuse_allow_internal_dependencies = False
     with pool.allocate("110MiB", stream=one):
         assert pool.stats().policy_counters["stream_waits"] == waits
+
+
+def test_the_default_stream_of_a_thread_orders_nothing(manual):
+    pool, one, two = manual
+    place = freed_on(pool, one)
+    per_thread = memlake.Stream.from_handle(2, device=pool.device)  # CU_STREAM_PER_THREAD: another one in every thread
+    per_thread.wait(one)
+    two.wait(per_thread)
+    assert pool.allocate("30MiB", stream=two).ptr != place
+    emulator.step(one, 10)
+
+
+def test_memory_of_a_busy_stream_serves_another_behind_a_wait_on_the_device(manual):
+    pool, one, two = manual
+    pool.limit = "30MiB"
+    place = freed_on(pool, one)
+    with pool.allocate("30MiB", stream=two) as buffer:
+        assert buffer.ptr == place
+        assert pool.stats().host_waits == 0
+    emulator.step(one, 10)
+    emulator.step(two, 10)

@@ -173,6 +173,13 @@ def test_a_closed_pool_cannot_be_used_and_is_passed_over(gpu):
             function(gpu)
 
 
+def test_a_pool_that_is_closed_leaves_its_place_to_the_one_around_it(gpu):
+    outer, inner = memlake.Pool(gpu), memlake.Pool(gpu)
+    with memlake.use_pool(outer), memlake.use_pool(inner):
+        inner.close()
+        assert memlake.current_pool(gpu) is outer
+
+
 def test_allocate_takes_from_the_current_pool_of_the_streams_device(gpus):
     pools = [memlake.Pool(gpu) for gpu in gpus]
     memlake.set_current_pool(pools[0])

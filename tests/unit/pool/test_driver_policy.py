@@ -124,3 +124,10 @@ def test_a_rule_is_true_or_false(value):
 def test_options_are_told_when_they_are_not_the_default():
     assert DriverOptions().label == "driver"
     assert DriverOptions(reuse_allow_opportunistic=False).label == "driver (reuse_allow_opportunistic:False)"
+
+
+def test_its_memory_cannot_be_exported(gpu):
+    with pytest.raises(memlake.ConfigError, match="CUDA's own pools"):
+        memlake.Pool(gpu, "driver", handle_type="posix_fd")
+    with memlake.Pool(gpu, "driver") as pool, pytest.raises(memlake.ConfigError, match="CUDA's own pools"):
+        pool.allocate("4MiB", shareable=True)

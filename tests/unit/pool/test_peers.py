@@ -75,3 +75,21 @@ def test_memory_of_cu_mem_alloc_has_no_access_of_its_own(gpus, policy):
     with pytest.raises(ConfigError, match="takes memory with cuMemAlloc"):
         pool.peer_accessible_by.add(gpus[1])
     assert pool.peer_accessible_by == set()
+
+
+def test_a_peer_that_was_closed_is_no_obstacle(gpus):
+    pool = memlake.Pool(gpus[0])
+    pool.peer_accessible_by.add(gpus[1])
+    pool.allocate("4MiB").close()
+    gpus[1].close()
+    with pool.allocate("30MiB"):
+        pool.peer_accessible_by.clear()
+    assert pool.peer_accessible_by == set()
+    pool.check()
+
+
+@pytest.mark.parametrize("wrong", [None, 5])
+def test_peers_are_a_set(gpus, wrong):
+    pool = memlake.Pool(gpus[0])
+    with pytest.raises(ConfigError, match="is a set of devices"):
+        pool.peer_accessible_by = wrong

@@ -47,6 +47,7 @@ def test_a_policy_is_a_name_a_configuration_or_options(gpu, policy, options):
         ({"release_threshold": "x"}, "release_threshold"),
         ({"allocation_type": "managed"}, "driver migrates"),
         ({"allocation_type": "device"}, "must be 'pinned'"),
+        ({"handle_type": "posix_fd", "spill": "host"}, "cannot spill"),
         ({"location": "moon"}, "location must be"),
         ({"location": "host", "policy": "stitch"}, "location='host' needs the policy \"lake\""),
         ({"location": "host", "spill": "host"}, "on the host already"),

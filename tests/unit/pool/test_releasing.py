@@ -4,7 +4,8 @@ import threading
 import pytest
 
 import memlake
-from helpers.processes import assert_ends_well
+from helpers.capture import NO_GRAPHS, begin_capture, end_capture
+from helpers.processes import assert_ends_well, run_python
 from memlake import ConfigError, emulator
 
 MIB = 2**20
@@ -139,3 +140,46 @@ def test_a_program_may_end_while_pools_decay():
         memlake.default_pool(gpu).allocate("1MiB").close()
         """
     )
+
+
+def test_a_stream_that_was_closed_does_not_make_trimming_wait_for_others(memlake_emulator):
+    (gpu,) = memlake_emulator.emulate(memory="128MiB", streams="manual")
+    pool = memlake.Pool(gpu)
+    gone, busy = gpu.create_stream(), gpu.create_stream()
+    with pool.allocate("30MiB", stream=busy) as buffer:
+        buffer.fill(1, stream=busy)
+    pool.allocate("20MiB", stream=gone).close()
+    gone.close()
+    assert pool.trim() == 20 * MIB
+    assert pool.stats().host_waits == 0
+    emulator.step(busy, 10)
+    assert pool.trim() == 30 * MIB
+    pool.check()
+
+
+@pytest.mark.parametrize("policy", ["lake", "expandable", "caching", "stitch", "driver"])
+def test_a_capture_is_left_alone(gpu, policy):
+    pool = memlake.Pool(gpu, policy, release_threshold=0)
+    captured, other = gpu.create_stream(), gpu.create_stream()
+    pool.allocate("20MiB", stream=captured).close()
+    begin_capture(captured)
+    pool.trim()
+    other.sync()
+    assert end_capture(captured) == NO_GRAPHS  # 901 if somebody had touched the stream meanwhile
+
+
+def test_a_forked_child_ends_although_pools_decay():
+    done = run_python(
+        """
+        import os, sys
+        import memlake
+        (gpu,) = memlake.emulate(memory="64MiB")
+        pools = [memlake.Pool(gpu, decay=0.0005) for _ in range(20)]
+        for _ in range(30):
+            child = os.fork()
+            if child == 0:
+                sys.exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+        """
+    )
+    assert done.returncode == 0

@@ -1,6 +1,7 @@
 import pytest
 
 import memlake
+from helpers.capture import NO_GRAPHS, begin_capture, end_capture
 from memlake import ClosedError, ConfigError, emulator
 
 MIB = 2**20
@@ -129,7 +130,7 @@ def test_a_stream_may_end_before_its_buffers(pool, gpu):
 def test_a_capturing_stream_is_refused(gpu, pool):
     stream = gpu.create_stream()
     buffer = pool.allocate(100, stream=stream)
-    emulator_capture(stream, True)
+    begin_capture(stream)
     try:
         with pytest.raises(ConfigError, match="capturing a graph"):
             pool.allocate(100, stream=stream)
@@ -138,20 +139,8 @@ def test_a_capturing_stream_is_refused(gpu, pool):
         with pytest.raises(ConfigError, match="capturing a graph"):
             pool.allocate(100).close(stream=stream)
     finally:
-        emulator_capture(stream, False)
+        assert end_capture(stream) == NO_GRAPHS
     buffer.close()
-
-
-def emulator_capture(stream, begin):
-    import ctypes
-
-    library = ctypes.CDLL(str(memlake.emulator_library()))
-    if begin:
-        code = library.cuStreamBeginCapture_v2(ctypes.c_void_p(stream.handle), 2)
-    else:
-        graph = ctypes.c_void_p()
-        code = library.cuStreamEndCapture(ctypes.c_void_p(stream.handle), ctypes.byref(graph))
-    assert code in (0, 801)  # there are no graphs to give back: the capture ends all the same
 
 
 def test_what_is_no_stream_is_refused_at_once(pool):
