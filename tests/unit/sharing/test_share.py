@@ -386,3 +386,17 @@ def test_a_forked_child_leaves_shared_memory_alone():
     pool.check()
 """
     )
+
+
+def test_a_share_names_only_the_devices_that_its_memory_lies_on(gpus):
+    with memlake.Pool(gpus, handle_type="posix_fd") as pool, pool.allocate("4MiB") as buffer, buffer.export() as share:
+        assert list(share.device_uuids) == [gpus[0].uuid]
+
+
+def test_the_device_that_memory_is_opened_for_is_the_one_that_uses_it(gpus):
+    with memlake.Pool(gpus[0], handle_type="posix_fd") as pool, pool.allocate("4MiB") as buffer:
+        with buffer.export() as share, share.open(gpus[1]) as shared:
+            assert shared.device == gpus[1]
+            assert [piece.device for piece in shared.pieces] == [gpus[0]]
+            shared.fill(7)
+        assert buffer.numpy()[0] == 7
