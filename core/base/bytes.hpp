@@ -14,6 +14,10 @@ struct Bytes {
   /// False for every size if `unit` is 0: nothing is a multiple of an unknown granularity.
   constexpr bool is_multiple_of(Bytes unit) const { return unit.count != 0 && count % unit.count == 0; }
 
+  /// The nearest multiple of `unit` that is not smaller, and not larger.
+  constexpr Bytes rounded_up(Bytes unit) const { return {(count + unit.count - 1) / unit.count * unit.count}; }
+  constexpr Bytes rounded_down(Bytes unit) const { return {count / unit.count * unit.count}; }
+
   friend constexpr auto operator<=>(Bytes, Bytes) = default;
   friend constexpr Bytes operator+(Bytes a, Bytes b) { return {a.count + b.count}; }
   friend constexpr Bytes operator-(Bytes a, Bytes b) { return {a.count - b.count}; }

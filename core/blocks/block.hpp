@@ -68,4 +68,16 @@ struct Block {
   [[nodiscard]] Address end() const { return address + size; }
 };
 
+/// A free block over all of a segment that has only this one.
+inline Block block_over(SegmentMemory& memory, BlockGroup& group, StreamId stream) {
+  Block block{};
+  block.address = memory.range.begin;
+  block.size = memory.range.size;
+  block.group = &group;
+  block.memory = &memory;
+  block.stream = stream;
+  block.state = BlockState::free;
+  return block;
+}
+
 }  // namespace memlake

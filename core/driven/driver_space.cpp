@@ -47,15 +47,7 @@ Block* DriverSpace::try_to_allocate(Attempt& attempt) {
   if (attempt.rounded > device_total_) return nullptr;  // with its padding it might not be a number any more
   try {
     auto slot = allocate(attempt.rounded, events_.handle_of(attempt.request.stream));
-    slot->block = {.address = slot->range.begin,
-                   .size = slot->range.size,
-                   .requested = attempt.request.requested,
-                   .group = &group_,
-                   .memory = slot.get(),
-                   .stream = attempt.request.stream,
-                   .user = attempt.request.stream,
-                   .state = BlockState::free,
-                   .users = {}};
+    slot->block = block_over(*slot, group_, attempt.request.stream);
     Slot& made = *slots_.emplace(slot->range.begin.value, std::move(slot)).first->second;
     live_ = live_ + made.range.size;
     attempt.tried.push_back({Step::Kind::new_segment, false});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "base/process.hpp"
@@ -143,6 +144,19 @@ Bytes Device::host_granularity(CUmemLocation location) const {
   check(driver_, Call::cuMemGetAllocationGranularity,
         driver_.cuMemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
   return {granularity};
+}
+
+Bytes total_memory(const Devices& devices) {
+  Bytes sum{0};
+  for (const auto& device : devices) sum = sum + device->total_memory();
+  return sum;
+}
+
+Bytes common_granularity(const Devices& devices) {
+  std::uint64_t granule = 1;
+  for (const auto& device : devices)
+    granule = std::lcm(granule, device->granularity(CU_MEM_ALLOC_GRANULARITY_MINIMUM).count);
+  return {granule};
 }
 
 CurrentContext::CurrentContext(Device& device) : driver_(device.driver()) {

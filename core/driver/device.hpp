@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/bytes.hpp"
 #include "base/process.hpp"
@@ -80,6 +81,13 @@ class Device {
   std::atomic<CUcontext> context_{nullptr};                          ///< null until first needed
   mutable std::array<std::atomic<std::uint64_t>, 2> granularity_{};  ///< by option; 0 until asked
 };
+
+using Devices = std::vector<std::shared_ptr<Device>>;
+
+/// Of all of them together.
+Bytes total_memory(const Devices& devices);
+/// One granule for all of them, so that chunks of each can lie side by side.
+Bytes common_granularity(const Devices& devices);
 
 /// Makes the device's context current in the calling thread for a scope.
 class CurrentContext {

@@ -1,5 +1,6 @@
 #include "driver/stream.hpp"
 
+#include <string>
 #include <utility>
 
 #include "base/error.hpp"
@@ -51,10 +52,15 @@ void StreamOwner::destroy() {
 }
 
 bool stream_is_capturing(Device& device, CUstream stream) {
-  if (reinterpret_cast<std::uintptr_t>(stream) <= 2) return false;  // CUDA's names of default streams
+  if (!is_created(stream)) return false;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  Driver& driver = device.driver();
-  check(driver, Call::cuStreamIsCapturing, driver.cuStreamIsCapturing(stream, &status));
+  Driver& driver = device.driver();  // no context is needed for a stream that is not the default one
+  const CUresult result = driver.cuStreamIsCapturing(stream, &status);
+  if (result == CUDA_ERROR_INVALID_HANDLE)
+    throw Error(ErrorKind::config, "the driver knows no stream with the handle " +
+                                       std::to_string(reinterpret_cast<std::uintptr_t>(stream)) +
+                                       "; it was destroyed, or never was one");
+  check(driver, Call::cuStreamIsCapturing, result);
   return status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 

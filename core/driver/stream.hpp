@@ -2,6 +2,7 @@
 
 // Streams: an owner for those memlake makes, and questions about any stream, which may be somebody else's.
 
+#include <cstdint>
 #include <memory>
 
 #include "base/ownership.hpp"
@@ -9,6 +10,13 @@
 #include "driver/event.hpp"
 
 namespace memlake {
+
+// cuda.h: CU_STREAM_LEGACY is the default stream by another name, CU_STREAM_PER_THREAD another stream in every thread.
+inline const CUstream kLegacyStream = reinterpret_cast<CUstream>(std::uintptr_t{1});
+inline const CUstream kPerThreadStream = reinterpret_cast<CUstream>(std::uintptr_t{2});
+
+/// False for CUDA's names of default streams: null and the two above.
+inline bool is_created(CUstream stream) { return reinterpret_cast<std::uintptr_t>(stream) > 2; }
 
 /// The last point of a stream that was destroyed, for those who still want to know whether it was passed.
 struct StreamEnd {
@@ -41,7 +49,7 @@ class StreamOwner {
   Ownership ownership_;
 };
 
-/// False for the default streams, which cannot be captured here.
+/// False for the default streams, which cannot be captured here. Error(config) if the driver knows no such stream.
 bool stream_is_capturing(Device& device, CUstream stream);
 bool stream_is_done(Device& device, CUstream stream);
 void stream_synchronize(Device& device, CUstream stream);

@@ -19,16 +19,8 @@ StreamOrder& order_of(Device& device) {
 }  // namespace
 
 std::optional<StreamOrder::Stream> StreamOrder::name_of(const Device& device, CUstream handle) {
-  // cuda.h: CU_STREAM_LEGACY is the default stream by another name, CU_STREAM_PER_THREAD another stream in every
-  // thread.
-  switch (reinterpret_cast<std::uintptr_t>(handle)) {
-    case 1:
-      return Stream{device.ordinal(), nullptr};
-    case 2:
-      return std::nullopt;
-    default:
-      return Stream{device.ordinal(), handle};
-  }
+  if (handle == kPerThreadStream) return std::nullopt;
+  return Stream{device.ordinal(), handle == kLegacyStream ? nullptr : handle};
 }
 
 void StreamOrder::add(Known& known, Stream stream, Tick tick) {

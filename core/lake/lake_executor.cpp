@@ -204,14 +204,20 @@ void LakeSpace::reap() {
 }
 
 void LakeSpace::let_wait(StreamId waiter, const LakeBlock& run) {
-  if (run.stream == waiter) return;
-  if (is_ordered(waiter, run)) {
-    ++counters_.reused_by_event;
-  } else if (events_.was_waited_for(run.stream, run.freed_at)) {
-    // What the host has seen to be over is over for everybody, whatever the rules are.
-  } else if (rules_.allow_opportunistic && clock_.has_passed(run.stream, run.free_since)) {
-    ++counters_.reused_opportunistically;
-  } else if (rules_.allow_internal_dependencies) {
+  switch (clock_.reuse(waiter, run.freed(), rules_)) {
+    case StreamClock::Reuse::own:
+    case StreamClock::Reuse::seen:
+      return;
+    case StreamClock::Reuse::ordered:
+      ++counters_.reused_by_event;
+      return;
+    case StreamClock::Reuse::passed:
+      ++counters_.reused_opportunistically;
+      return;
+    case StreamClock::Reuse::none:
+      break;
+  }
+  if (rules_.allow_internal_dependencies) {
     clock_.let_wait(waiter, run.stream);
     ++counters_.stream_waits;
   } else {

@@ -79,11 +79,7 @@ Bytes reach(const Block& run) {
 
 }  // namespace
 
-Bytes LakeSpace::round(Bytes requested) const { return {(requested.count + 511) / 512 * 512}; }
-
-Bytes LakeSpace::up(Bytes size) const { return {(size.count + granule_.count - 1) / granule_.count * granule_.count}; }
-
-Bytes LakeSpace::down(Bytes size) const { return {size.count / granule_.count * granule_.count}; }
+Bytes LakeSpace::round(Bytes requested) const { return requested.rounded_up({512}); }
 
 Bytes LakeSpace::budget() const {
   Bytes sum{0};
@@ -148,7 +144,7 @@ LakeBlock* LakeSpace::find_elsewhere(Bytes size, StreamId stream) const {
   return best;
 }
 
-LakeBlock* LakeSpace::find_ordered(Bytes size, StreamId stream) {
+LakeBlock* LakeSpace::find_ordered(Bytes size, StreamId stream) const {
   if (size <= kLargestSmall)
     return nullptr;  // their ranges grow by a granule at a time, which costs less than a search
   LakeBlock* best = nullptr;
@@ -156,13 +152,9 @@ LakeBlock* LakeSpace::find_ordered(Bytes size, StreamId stream) {
     const Lane* lane = owner == stream ? nullptr : lanes_[owner][0].get();
     LakeBlock* run = lane == nullptr ? nullptr : best_fit(*lane, size);
     const bool is_better = run != nullptr && (best == nullptr || run->size < best->size);
-    if (is_better && (is_ordered(stream, *run) || events_.was_waited_for(run->stream, run->freed_at))) best = run;
+    if (is_better && clock_.known_reuse(stream, run->freed(), rules_) != StreamClock::Reuse::none) best = run;
   }
   return best;
-}
-
-bool LakeSpace::is_ordered(StreamId stream, const LakeBlock& run) const {
-  return rules_.follow_event_dependencies && events_.is_behind(stream, run.stream, run.freed_at);
 }
 
 bool LakeSpace::is_loading() const {

@@ -11,29 +11,20 @@ namespace memlake {
 
 namespace {
 
-Bytes total_of(const std::vector<std::shared_ptr<Device>>& devices, Location location) {
-  if (location != Location::device) return host_memory();
-  Bytes sum{0};
-  for (const auto& device : devices) sum = sum + device->total_memory();
-  return sum;
-}
-
 enum Rung : int { kGrow, kGather };
 
 }  // namespace
 
 LakeSpace::LakeSpace(std::vector<std::shared_ptr<Device>> devices, const LakeOptions& options, EventSource& events,
                      Bytes limit)
-    : Space(devices, total_of(devices, options.location), events, limit),
+    : Space(devices, options.location == Location::device ? total_memory(devices) : host_memory(), events, limit),
       devices_(std::move(devices)),
       options_(options),
+      granule_(common_granularity(devices_)),
       clock_(events) {
   for (const auto& device : devices_) {
     const Bytes total = device->total_memory();
     homes_.push_back({.total = total, .held = {0}, .promised = {0}, .most = total});
-    // One granule for all of them: chunks of every device lie side by side.
-    const Bytes granule = device->granularity(CU_MEM_ALLOC_GRANULARITY_MINIMUM);
-    granule_ = {granule_.count == 0 ? granule.count : std::lcm(granule_.count, granule.count)};
   }
   if (options_.location == Location::device && !options_.may_spill) return;
   const bool is_numa = options_.location != Location::host;

@@ -146,12 +146,11 @@ class LakeSpace final : public Space {
   /// A run of another stream that the program has ordered before later work of this one, or waited for. Memory of a
   /// stream that only happens to have passed is left to it while there is room: cut into pieces by others, it would
   /// have to be made anew.
-  [[nodiscard]] LakeBlock* find_ordered(Bytes size, StreamId stream);
-  [[nodiscard]] bool is_ordered(StreamId stream, const LakeBlock& run) const;
+  [[nodiscard]] LakeBlock* find_ordered(Bytes size, StreamId stream) const;
   [[nodiscard]] Bytes budget() const;
   [[nodiscard]] Bytes room() const;
-  [[nodiscard]] Bytes up(Bytes size) const;
-  [[nodiscard]] Bytes down(Bytes size) const;
+  [[nodiscard]] Bytes up(Bytes size) const { return size.rounded_up(granule_); }
+  [[nodiscard]] Bytes down(Bytes size) const { return size.rounded_down(granule_); }
   [[nodiscard]] bool is_loading() const;
   [[nodiscard]] Bytes chunk_limit(Bytes size) const;
   Bytes growth(Lane& lane, Bytes size, Bytes need);

@@ -10,7 +10,7 @@
 
 #include "blocks/block.hpp"
 #include "blocks/free_index.hpp"
-#include "space/event_source.hpp"
+#include "space/stream_clock.hpp"
 #include "vmm/mapping.hpp"
 
 namespace memlake {
@@ -39,6 +39,8 @@ struct LakeBlock : Block {
   EventSource::Tick freed_at = 0;  ///< of a free block: when the last of its bytes was freed
   bool is_spilled = false;         ///< of a free block: all its memory is the host's, else all is the devices'
 
+  /// Of a free block.
+  [[nodiscard]] StreamClock::Freed freed() const { return {stream, free_since, freed_at}; }
   LakeBlock* below() const { return static_cast<LakeBlock*>(previous); }
   LakeBlock* above() const { return static_cast<LakeBlock*>(next); }
 };

@@ -97,17 +97,9 @@ std::unique_lock<Lock> LivePool::open_lock() const {
 }
 
 bool LivePool::is_capturing(const StreamName& stream) const {
-  if (!StreamTable::is_created(stream.handle)) return false;  // the default streams cannot be captured here
+  if (!is_created(stream.handle)) return false;
   require_usable();
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  Driver& driver = given_.front()->driver();  // no context is needed for a stream that is not the default one
-  const CUresult result = driver.cuStreamIsCapturing(stream.handle, &status);
-  if (result == CUDA_ERROR_INVALID_HANDLE)
-    throw Error(ErrorKind::config, "the driver knows no stream with the handle " +
-                                       std::to_string(reinterpret_cast<std::uintptr_t>(stream.handle)) +
-                                       "; it was destroyed, or never was one");
-  check(driver, Call::cuStreamIsCapturing, result);
-  return status != CU_STREAM_CAPTURE_STATUS_NONE;
+  return stream_is_capturing(*given_.front(), stream.handle);
 }
 
 void LivePool::require_not_capturing(const StreamName& stream) const {

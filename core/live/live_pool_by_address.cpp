@@ -11,7 +11,7 @@
 namespace memlake {
 
 StreamName LivePool::name_of(CUstream stream) const {
-  if (devices_.size() == 1 || !StreamTable::is_created(stream)) [[likely]]
+  if (devices_.size() == 1 || !is_created(stream)) [[likely]]
     return {.handle = stream};
   // Of several devices the driver says which one a stream works on, by its context.
   static_cast<void>(is_capturing({.handle = stream}));  // refuses a handle that names no stream

@@ -4,16 +4,6 @@
 
 namespace memlake {
 
-namespace {
-
-// cuda.h: CU_STREAM_LEGACY and CU_STREAM_PER_THREAD.
-constexpr std::uintptr_t kLegacy = 1;
-constexpr std::uintptr_t kPerThread = 2;
-
-std::uintptr_t number(CUstream handle) { return reinterpret_cast<std::uintptr_t>(handle); }
-
-}  // namespace
-
 bool StreamTable::is_same(const Entry& entry, const StreamName& stream) {
   if (entry.handle != stream.handle || entry.device != stream.device) return false;
   // Two owners never hold one handle at the same time, so an owner that is gone had another stream.
@@ -22,10 +12,8 @@ bool StreamTable::is_same(const Entry& entry, const StreamName& stream) {
   return stream.owner != nullptr ? owner == stream.owner : owner != nullptr && owner->is_open();
 }
 
-bool StreamTable::is_created(CUstream handle) { return number(handle) > kPerThread; }
-
 std::optional<StreamId> StreamTable::known_number_of(const StreamName& stream) const {
-  if (stream.device == 0 && number(stream.handle) <= kLegacy) return 0;
+  if (stream.device == 0 && (stream.handle == nullptr || stream.handle == kLegacyStream)) return 0;
   // From the back: of two streams with one handle the newer is meant. Programs use a handful of streams.
   for (std::size_t i = streams_.size(); i-- > 1;)
     if (is_same(streams_[i], stream)) return static_cast<StreamId>(i);
@@ -33,12 +21,12 @@ std::optional<StreamId> StreamTable::known_number_of(const StreamName& stream) c
 }
 
 StreamId StreamTable::number_of(const StreamName& stream) {
-  if (number(stream.handle) == kPerThread)
+  if (stream.handle == kPerThreadStream)
     throw Error(ErrorKind::config,
                 "the per-thread default stream is another stream in every thread, so a pool cannot order memory by it; "
                 "make a stream and use that");
   if (const auto known = known_number_of(stream)) return *known;
-  const CUstream handle = number(stream.handle) == kLegacy ? nullptr : stream.handle;
+  const CUstream handle = stream.handle == kLegacyStream ? nullptr : stream.handle;
   streams_.push_back({.handle = handle,
                       .device = stream.device,
                       .is_owned = stream.owner != nullptr,

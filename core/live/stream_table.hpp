@@ -31,8 +31,6 @@ class StreamTable {
   /// Its number; a new one for a stream that was not met before. Throws Error(config) for the per-thread default
   /// stream, which is another stream in every thread.
   StreamId number_of(const StreamName& stream);
-  /// False for CUDA's names of default streams: 0, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD.
-  [[nodiscard]] static bool is_created(CUstream handle);
   /// Only if it was met before.
   [[nodiscard]] std::optional<StreamId> known_number_of(const StreamName& stream) const;
 

@@ -10,12 +10,10 @@ constexpr Bytes kLargeStep = MiB * 2;
 
 enum Rung : int { kAllocate, kWait, kAllocateAgain, kGiveUp };
 
-Bytes round_up(Bytes size, Bytes step) { return {(size.count + step.count - 1) / step.count * step.count}; }
-
 }  // namespace
 
 Bytes DirectPolicy::round(Bytes requested) const {
-  return round_up(requested, requested < MiB ? kSmallStep : kLargeStep);
+  return requested.rounded_up(requested < MiB ? kSmallStep : kLargeStep);
 }
 
 bool DirectPolicy::is_small(Bytes rounded) const { return rounded < MiB; }

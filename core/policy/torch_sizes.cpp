@@ -9,8 +9,6 @@ namespace {
 
 constexpr unsigned kFirstDivisionExponent = 20;  // the table begins at 1 MiB
 
-Bytes round_up(Bytes size, Bytes step) { return {(size.count + step.count - 1) / step.count * step.count}; }
-
 std::uint32_t divisions_for(Bytes size, const TorchOptions& options) {
   const auto exponent = static_cast<unsigned>(std::bit_width(size.count)) - 1;
   const unsigned index = exponent < kFirstDivisionExponent ? 0 : exponent - kFirstDivisionExponent;
@@ -22,17 +20,17 @@ std::uint32_t divisions_for(Bytes size, const TorchOptions& options) {
 Bytes round_request(Bytes requested, const TorchOptions& options) {
   if (requested < kMinBlock) return kMinBlock;
   const std::uint32_t divisions = divisions_for(requested, options);
-  if (divisions <= 1 || requested <= kMinBlock * divisions) return round_up(requested, kMinBlock);
+  if (divisions <= 1 || requested <= kMinBlock * divisions) return requested.rounded_up(kMinBlock);
   if (std::has_single_bit(requested.count)) return requested;
   const Bytes power{std::bit_floor(requested.count)};
   const Bytes step{power.count >> (std::bit_width(divisions) - 1)};
-  return step.count == 0 ? power * 2 : round_up(requested, step);
+  return step.count == 0 ? power * 2 : requested.rounded_up(step);
 }
 
 Bytes segment_size(Bytes rounded, const TorchOptions& options) {
   if (is_small(rounded)) return kSmallSegment;
   if (rounded < kMinLarge) return options.large_segment_size;
-  return round_up(rounded, kLargeRounding);
+  return rounded.rounded_up(kLargeRounding);
 }
 
 }  // namespace memlake::torch

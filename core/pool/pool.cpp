@@ -342,14 +342,13 @@ void Pool::settle_behind_waits() {
   for (auto& queue : awaited_)
     while (!queue.empty()) {
       const Awaited& awaited = queue.front();
-      if (awaited.block->stream == kNoStream && awaited.block->is_whole) {
-        events_.wait(awaited.ticket);  // it was exported, so it is released, and that is seen by no stream
-      } else {
-        space_of(*awaited.block).for_each_owner(*awaited.block, [&](StreamId owner) {
-          events_.let_wait(owner, awaited.ticket);
-        });
-        events_.drop(awaited.ticket);
-      }
+      bool has_owner = false;
+      space_of(*awaited.block).for_each_owner(*awaited.block, [&](StreamId owner) {
+        events_.let_wait(owner, awaited.ticket);
+        has_owner = true;
+      });
+      // What goes back to no stream goes back to the driver, which waits for nobody.
+      has_owner ? events_.drop(awaited.ticket) : events_.wait(awaited.ticket);
       settle_oldest(queue);
     }
 }

@@ -11,8 +11,6 @@ namespace memlake {
 
 namespace {
 
-using Devices = std::vector<std::shared_ptr<Device>>;
-
 std::unique_ptr<Space> make(const DirectOptions&, const Devices& devices, EventSource& events, Bytes limit) {
   return std::make_unique<SegmentSpace>(devices.front(), std::make_unique<DirectPolicy>(), events, limit);
 }

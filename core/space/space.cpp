@@ -11,8 +11,6 @@ namespace memlake {
 
 namespace {
 
-using Devices = std::vector<std::shared_ptr<Device>>;
-
 /// Those of `some` that `others` lacks.
 Devices without(const Devices& some, const Devices& others) {
   Devices left;

@@ -10,12 +10,28 @@
 #include <vector>
 
 #include "space/event_source.hpp"
+#include "space/reuse_rules.hpp"
 
 namespace memlake {
 
 class StreamClock {
  public:
   using Stamp = std::uint64_t;
+
+  /// When something was freed: by the stream's own progress, and by the clock of who says how streams are ordered.
+  struct Freed {
+    StreamId stream;
+    Stamp stamp;
+    EventSource::Tick tick;
+  };
+  /// Why a stream may have what was freed, without a wait.
+  enum class Reuse {
+    none,     ///< it may not
+    own,      ///< it freed it itself
+    ordered,  ///< the program ordered it behind that
+    seen,     ///< the host has seen it to be over: so it is for everybody, whatever the rules are
+    passed,   ///< the other stream happens to have passed
+  };
 
   explicit StreamClock(EventSource& events) : events_(events) {}
 
@@ -26,6 +42,10 @@ class StreamClock {
   /// Finds out whether the stream has done everything, without recording an event: one that is recorded now would
   /// hardly be complete now.
   void look(StreamId stream);
+  /// By what the program has said and done; `passed` is not among it. Makes no driver call.
+  [[nodiscard]] Reuse known_reuse(StreamId stream, const Freed& freed, const ReuseRules& rules) const;
+  /// By every rule.
+  Reuse reuse(StreamId stream, const Freed& freed, const ReuseRules& rules);
   /// Waits in the host until it has.
   void wait(StreamId stream, Stamp stamp);
   /// Lets later work of `waiter` wait on the device for all work that `stream` has been given.

@@ -14,12 +14,11 @@ namespace {
 /// The ladder that is climbed on a miss.
 enum Rung : int { kServe, kEvents, kServeAgain, kEverything, kGiveUp };
 
-Bytes round_up(Bytes size, Bytes step) { return {(size.count + step.count - 1) / step.count * step.count}; }
 Bytes difference(Bytes a, Bytes b) { return a > b ? a - b : Bytes{0}; }
 
 StitchOptions settle(StitchOptions options, const Device& device) {
-  options.chunk_size = round_up(std::max(options.chunk_size, torch::kSmallSegment),
-                                device.granularity(CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  options.chunk_size = std::max(options.chunk_size, torch::kSmallSegment)
+                           .rounded_up(device.granularity(CU_MEM_ALLOC_GRANULARITY_MINIMUM));
   if (options.max_view_bytes.count == 0) options.max_view_bytes = device.total_memory() * 4;
   return options;
 }
@@ -35,7 +34,7 @@ StitchSpace::StitchSpace(std::shared_ptr<Device> device, const StitchOptions& op
 
 Bytes StitchSpace::round(Bytes requested) const {
   const Bytes rounded = small_.round(requested);
-  return torch::is_small(rounded) ? rounded : round_up(requested, blocks_.chunk());
+  return torch::is_small(rounded) ? rounded : requested.rounded_up(blocks_.chunk());
 }
 
 bool StitchSpace::serves(const Block& block, Bytes rounded) const {
@@ -173,7 +172,7 @@ Block* StitchSpace::grow(Bytes size, StreamId stream) {
   const Bytes allowed = room();
   if (allowed < size) return nullptr;
   // As PyTorch does, a request of less than 10 MiB gets a larger segment, which others will share.
-  const Bytes segment = round_up(std::max(torch::segment_size(size, {}), size), blocks_.chunk());
+  const Bytes segment = std::max(torch::segment_size(size, {}), size).rounded_up(blocks_.chunk());
   grow_by(segment <= allowed ? segment : size, stream);
   return take_best_fit(size, stream);
 }
@@ -270,7 +269,7 @@ bool StitchSpace::release_of_others(const Attempt& attempt) {
   const Bytes lacking = attempt.rounded - own - allowed;
   const Bytes target = difference(held_.now, lacking);
   for (Block* block : victims)
-    if (held_.now > target) release(block, std::min(block->size, round_up(held_.now - target, blocks_.chunk())));
+    if (held_.now > target) release(block, std::min(block->size, (held_.now - target).rounded_up(blocks_.chunk())));
   shrink_small(target, true);
   return held_.now <= target;
 }
@@ -280,7 +279,7 @@ bool StitchSpace::release_for_small(Bytes size) {
   for (Block* block : free_blocks())
     if (best == nullptr || block->size < best->size) best = block;
   if (best == nullptr) return false;
-  release(best, std::min(best->size, round_up(size, blocks_.chunk())));
+  release(best, std::min(best->size, size.rounded_up(blocks_.chunk())));
   return true;
 }
 

@@ -21,12 +21,7 @@ StitchedView::StitchedView(const std::shared_ptr<Device>& device, std::vector<Pa
                            StreamId stream)
     : SegmentMemory({}, {0}), parts(std::move(parts_in_order)), memory(map_chunks(device, parts)) {
   range = memory.reservation->range();
-  block.address = range.begin;
-  block.size = range.size;
-  block.group = &group;
-  block.memory = this;
-  block.stream = stream;
-  block.state = BlockState::free;
+  block = block_over(*this, group, stream);
 }
 
 bool StitchedView::is_free(const Part& part, Bytes front) {

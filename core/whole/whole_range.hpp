@@ -10,7 +10,7 @@
 
 #include "blocks/block.hpp"
 #include "blocks/block_map.hpp"
-#include "space/event_source.hpp"
+#include "space/stream_clock.hpp"
 #include "vmm/mapping.hpp"
 
 namespace memlake {
@@ -27,16 +27,13 @@ struct WholeRange final : SegmentMemory {
   /// pre: the parts are neighbours, in order of their addresses.
   WholeRange(std::vector<Part> neighbours, Bytes granule, BlockGroup& group, StreamId stream)
       : SegmentMemory(covered_by(neighbours), granule), parts(std::move(neighbours)) {
-    block.address = range.begin;
-    block.size = range.size;
-    block.group = &group;
-    block.memory = this;
-    block.stream = stream;
-    block.state = BlockState::free;
+    block = block_over(*this, group, stream);
     block.is_whole = true;
   }
 
   [[nodiscard]] Bytes mapped() const override { return range.size; }
+  /// While it is free.
+  [[nodiscard]] StreamClock::Freed freed() const { return {block.stream, block.free_since, freed_at}; }
   /// How many of the last parts have exactly so many bytes together; 0 if no number of them has.
   [[nodiscard]] std::size_t parts_at_end(Bytes size) const {
     Bytes sum{0};

@@ -1,7 +1,6 @@
 #include "whole/whole_space.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/error.hpp"
 
@@ -15,38 +14,26 @@ constexpr int kCanExport = 103;
 /// The ladder that is climbed on a miss.
 enum Rung : int { kServe, kGather, kEvents, kServeAgain, kGiveUp };
 
-Bytes total_of(const std::vector<std::shared_ptr<Device>>& devices) {
-  Bytes sum{0};
-  for (const auto& device : devices) sum = sum + device->total_memory();
-  return sum;
-}
-
 }  // namespace
 
 WholeSpace::WholeSpace(std::vector<std::shared_ptr<Device>> devices, const WholeOptions& options, EventSource& events,
                        std::shared_ptr<Budget> budget)
-    : Space(devices, total_of(devices), events, std::move(budget)),
+    : Space(devices, total_memory(devices), events, std::move(budget)),
       devices_(std::move(devices)),
       held_on_(devices_.size()),
       options_(options),
+      granule_(common_granularity(devices_)),
       clock_(events) {
   for (const auto& device : devices_) {
     if (device->attribute(kCanExport) == 0)
       throw Error(ErrorKind::config, "device " + std::to_string(device->ordinal()) +
                                          " cannot hand memory to other processes as file descriptors (its attribute " +
                                          std::to_string(kCanExport) + " is 0)");
-    // One granule for all of them: chunks of every device lie side by side.
-    const Bytes granule = device->granularity(CU_MEM_ALLOC_GRANULARITY_MINIMUM);
-    granule_ = {granule_.count == 0 ? granule.count : std::lcm(granule_.count, granule.count)};
   }
   options_.largest_chunk = up(options_.largest_chunk);
 }
 
 Bytes WholeSpace::round(Bytes requested) const { return up(requested); }
-
-Bytes WholeSpace::up(Bytes size) const { return {(size.count + granule_.count - 1) / granule_.count * granule_.count}; }
-
-Bytes WholeSpace::down(Bytes size) const { return {size.count / granule_.count * granule_.count}; }
 
 Bytes WholeSpace::room(bool asks_driver) {
   const Bytes most = std::min(held_.most(), device_total_);
@@ -137,11 +124,7 @@ bool WholeSpace::has_passed(const WholeRange& range) {
 }
 
 bool WholeSpace::may_have(StreamId stream, const WholeRange& range) {
-  const StreamId owner = range.block.stream;
-  if (owner == stream || (rules_.follow_event_dependencies && events_.is_behind(stream, owner, range.freed_at)))
-    return true;
-  // What the host has seen to be over is over for everybody, whatever the rules are.
-  return events_.was_waited_for(owner, range.freed_at) || (rules_.allow_opportunistic && has_passed(range));
+  return clock_.reuse(stream, range.freed(), rules_) != StreamClock::Reuse::none;
 }
 
 Block* WholeSpace::take_elsewhere(Bytes size, StreamId stream) {

@@ -82,8 +82,8 @@ class WholeSpace final : public Space {
   };
 
   [[nodiscard]] static WholeRange& range_of(const Block& block) { return static_cast<WholeRange&>(*block.memory); }
-  [[nodiscard]] Bytes up(Bytes size) const;
-  [[nodiscard]] Bytes down(Bytes size) const;
+  [[nodiscard]] Bytes up(Bytes size) const { return size.rounded_up(granule_); }
+  [[nodiscard]] Bytes down(Bytes size) const { return size.rounded_down(granule_); }
   /// What may still be made: by the budget, and by what the driver says that it has, if it is asked.
   [[nodiscard]] Bytes room(bool asks_driver);
   template <class Visit>

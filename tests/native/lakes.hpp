@@ -34,11 +34,17 @@ inline std::optional<Lease> ask(LivePool& pool, Bytes size, const StreamName& st
   return pool.allocate(size, stream, shortage);
 }
 
-inline std::uint64_t calls(const LivePool& pool, const std::string& name = "") {
-  std::uint64_t sum = 0;
-  for (const auto& [known, count] : pool.stats().calls)
-    if (name.empty() || name == known) sum += count;
-  return sum;
+/// Asks while the nth driver call from now fails; false if no such call was made.
+inline bool ask_with_fault(LivePool& pool, Bytes size, std::uint64_t nth, CUresult fault) {
+  FailingDriver& failing = emulator().failing();
+  const std::uint64_t before = calls(pool);
+  failing.fail(std::nullopt, nth, fault);
+  try {
+    static_cast<void>(ask(pool, size));
+  } catch (const Error&) {
+  }
+  failing.clear();
+  return calls(pool) - before >= nth;
 }
 
 using Leases = std::vector<std::unique_ptr<Lease>>;

@@ -34,6 +34,14 @@ inline std::uint64_t counter(const LivePool& pool, const std::string& name) {
   return 0;
 }
 
+/// Calls to the driver that the pool made, of one kind or of all.
+inline std::uint64_t calls(const LivePool& pool, const std::string& name = "") {
+  std::uint64_t sum = 0;
+  for (const auto& [known, count] : pool.stats().calls)
+    if (name.empty() || name == known) sum += count;
+  return sum;
+}
+
 struct OwnStream {
   std::shared_ptr<StreamOwner> owner;
   explicit OwnStream(const std::shared_ptr<Device>& device) : owner(std::make_shared<StreamOwner>(device, true, 0)) {}

@@ -22,12 +22,6 @@ std::shared_ptr<LivePool> make(const std::shared_ptr<Device>& device, const Driv
   return LivePool::make({device}, space_maker(options), limit);
 }
 
-std::uint64_t calls(const LivePool& pool, const std::string& name) {
-  for (const auto& [known, count] : pool.stats().calls)
-    if (known == name) return count;
-  return 0;
-}
-
 bool is_refused(LivePool& pool, Bytes size) {
   Shortage shortage;
   return !pool.allocate(size, {}, shortage).has_value();

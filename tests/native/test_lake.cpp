@@ -333,18 +333,10 @@ Bytes most_gathered(LakeOptions options) {
 
 /// Lets the nth driver call of one gathering request fail; returns whether that request came so far.
 bool gather_with_fault(LakeOptions options, Bytes most, std::uint64_t nth, CUresult fault) {
-  FailingDriver& failing = test::emulator().failing();
   const test::EmulatedDevices devices(kDevice);
   const auto pool = make_lake({devices[0]}, options);
   Leases live = scatter(*pool, MiB * 5);
-  const std::uint64_t before = calls(*pool);
-  failing.fail(std::nullopt, nth, fault);
-  try {
-    static_cast<void>(ask(*pool, most));
-  } catch (const Error&) {
-  }
-  failing.clear();
-  const bool is_reached = calls(*pool) - before >= nth;
+  const bool is_reached = test::ask_with_fault(*pool, most, nth, fault);
   expect_sound(*pool);
   // Nothing that counts is lost: what was in use is, and the rest serves again.
   live.pop_back();

@@ -184,20 +184,12 @@ TEST(nothing_that_queued_work_uses_is_unmapped_when_memory_is_spilled) {
 
 /// Lets the nth driver call of one spilling request fail; returns whether that request came so far.
 bool spill_with_fault(LakeOptions options, std::uint64_t nth, CUresult fault) {
-  FailingDriver& failing = test::emulator().failing();
   const test::EmulatedDevices devices("devices=2,memory=64MiB,backing=none");
   const auto pool = make_lake({devices[0], devices[1]}, options);
   Leases live;
   for (int i = 0; i < 30; ++i) live.push_back(std::make_unique<Lease>(take(*pool, MiB * 6)));
   for (std::size_t i = 0; i < live.size(); i += 2) live[i].reset();
-  const std::uint64_t made = calls(*pool);
-  failing.fail(std::nullopt, nth, fault);
-  try {
-    static_cast<void>(ask(*pool, MiB * 150));
-  } catch (const Error&) {
-  }
-  failing.clear();
-  const bool is_reached = calls(*pool) - made >= nth;
+  const bool is_reached = test::ask_with_fault(*pool, MiB * 150, nth, fault);
   expect_sound(*pool);
   static_cast<void>(take(*pool, MiB * 150));
   expect_sound(*pool);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "abi.hpp"
+#include "thread_check.hpp"
 
 namespace memlake::test {
 
@@ -16,17 +17,6 @@ namespace {
 
 constexpr int kThreads = 8;
 constexpr int kRounds = 300;
-
-std::atomic<int> g_failures = 0;
-
-void check(int code, const char* what) {
-  if (code == 0) return;
-  ++g_failures;
-  std::cout << std::string("  ") + what + " answered " + std::to_string(code) + ": " + memlakeEmulatorLastError() +
-                   "\n";
-}
-
-#define CHECK(call) check(call, #call)
 
 /// Each round: allocate on one stream, write there, hand over to the other by an event, check there, free there.
 void work(const World& world, const std::vector<CUmemoryPool>& pools, unsigned seed) {

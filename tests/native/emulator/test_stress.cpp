@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "abi.hpp"
+#include "thread_check.hpp"
 
 namespace memlake::test {
 
@@ -17,17 +18,6 @@ namespace {
 constexpr std::uint64_t kPiece = 64 << 10;
 constexpr std::size_t kSlots = 4;
 constexpr int kRounds = 400;
-
-std::atomic<int> g_failures = 0;
-
-void check(int code, const char* what) {
-  if (code == 0) return;
-  ++g_failures;
-  std::cout << std::string("  ") + what + " answered " + std::to_string(code) + ": " + memlakeEmulatorLastError() +
-                   "\n";
-}
-
-#define CHECK(call) check(call, #call)
 
 /// What one thread does.
 class Worker {
