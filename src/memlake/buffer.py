@@ -15,7 +15,6 @@ from memlake.views import LiveViews
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from numpy.typing import DTypeLike, NDArray
     from typing_extensions import Self
@@ -177,12 +176,6 @@ class Buffer(_native.Lease, Memory):
     def __enter__(self) -> Self:
         self._require_open()
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self.is_open:
-            self.close()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Buffer is memory of this process; it can be neither copied nor pickled")

@@ -10,10 +10,9 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from memlake import _native
-from memlake.device import Device, devices, devices_of, open_core
+from memlake.device import Device, devices, open_core
+from memlake.emulated_device import emulated_devices
 from memlake.errors import ClosedError, ConfigError
-from memlake.libraries import emulator_library
 from memlake.pool import Pool
 from memlake.stream import Stream, StreamLike
 
@@ -184,10 +183,7 @@ def _device_or_first(device: Device | None) -> Device:
         if not isinstance(device, Device):
             raise ConfigError(f"expected a memlake Device, got {type(device).__name__}")
         return device
-    found = devices()
-    if not found:
-        emulated = _native.Driver.load(emulator_library())
-        found = list(devices_of(emulated)) if emulated.is_initialized else []
+    found = devices() or emulated_devices()
     if not found:
         raise ConfigError("there is no device: no CUDA driver was found, and memlake.emulate() was not called")
     return found[0]

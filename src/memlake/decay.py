@@ -35,14 +35,14 @@ class DecayThread:
     """Looks after pools: once per period, each gives back what it has not used since the look before."""
 
     def __init__(self) -> None:
+        self.forget_all()
+
+    def forget_all(self) -> None:
+        """As at the start. Also in a forked child, where the thread is not, and whoever held the lock is not either."""
         self._due: WeakKeyDictionary[Pool, float] = WeakKeyDictionary()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._is_over = False
-
-    def forget_all(self) -> None:
-        """In a forked child, where the thread is not, and whoever held the lock is not either."""
-        self.__init__()  # type: ignore[misc]
 
     def look_after(self, pool: Pool) -> None:
         """From now on, as long as the pool is there and open."""

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
 from memlake import _native
-from memlake.device import Device
+from memlake.closable import Closable
+from memlake.device import Device, devices_of
 from memlake.emulator_config import EmulatorConfig, Peers
 from memlake.errors import ConfigError, InvalidFree
 from memlake.libraries import emulator_library
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from memlake.ledger import Ledger
     from memlake.units import Size
 
-__all__ = ["EmulatedDevice", "EmulatedDevices", "emulate"]
+__all__ = ["EmulatedDevice", "EmulatedDevices", "emulate", "emulated_devices"]
 
 
 def emulate(
@@ -85,7 +86,13 @@ def emulate(
     return EmulatedDevices([EmulatedDevice._of(driver.device(first + index)) for index in range(count)])
 
 
-class EmulatedDevice(Device):
+def emulated_devices() -> list[Device]:
+    """All emulated devices of this process that are open, in the order of their ordinals."""
+    driver = _native.Driver.load(emulator_library())
+    return list(devices_of(driver)) if driver.is_initialized else []
+
+
+class EmulatedDevice(Closable, Device):
     """One emulated GPU, from `memlake.emulate()`."""
 
     __slots__ = ()
@@ -112,15 +119,6 @@ class EmulatedDevice(Device):
             raise InvalidFree(f"{self!r} was closed before")
         self._views.refuse(f"close {self!r}")
         self._core.driver.close_devices(self.ordinal, 1)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self.is_open:
-            self.close()
 
 
 class EmulatedDevices(Sequence[EmulatedDevice]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from memlake.closable import Closable
 from memlake.errors import ConfigError
 from memlake.host_buffer import HostBuffer, HostBufferLike
 from memlake.stream import StreamLike, resolve_stream
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Memory"]
 
 
-class Memory:
+class Memory(Closable):
     """A range of device addresses with memory behind it.
 
     Work goes to the stream that is given and returns at once; without one it goes to the device's default stream and is

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from ctypes import byref, c_int
 from typing import TYPE_CHECKING
 
@@ -36,3 +37,10 @@ def world_of_this_process(driver: Driver) -> World:
         return World(driver, [first])
     initialize(driver)
     return World(driver, [0])
+
+
+def end_with(answers: dict[str, object], world: World) -> None:
+    """Gives everything back and prints the answers; what is left behind ends the program with an error."""
+    if problems := world.close(0):
+        raise SystemExit("\n".join(problems))
+    print(json.dumps(answers))

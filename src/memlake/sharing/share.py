@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import UUID
 
 from memlake import _native
+from memlake.closable import Closable
 from memlake.device import Device
 from memlake.errors import ClosedError, ConfigError, InvalidFree
 from memlake.sharing.layout import Layout, layout_of
@@ -19,7 +20,6 @@ from memlake.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import TracebackType
 
     from typing_extensions import Self
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Share", "export_buffer", "export_pool", "receive"]
 
 
-class Share:
+class Share(Closable):
     """The memory of one buffer, as another process may be given it. `Buffer.export` and `receive` make it.
 
     It holds a file descriptor of each chunk. Only who is given them reaches the memory, and they keep it alive: after
@@ -129,12 +129,6 @@ class Share:
     def __enter__(self) -> Self:
         self._require_open()
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._is_open:
-            self.close()
 
     def __del__(self) -> None:
         if getattr(self, "_is_open", False):

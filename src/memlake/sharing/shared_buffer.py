@@ -10,16 +10,15 @@ from uuid import UUID
 
 from memlake import _native
 from memlake.buffer import Piece
-from memlake.device import Device, devices, devices_of, open_core
+from memlake.device import Device, devices, open_core
+from memlake.emulated_device import emulated_devices
 from memlake.errors import ClosedError, ConfigError, DriverError, InvalidFree
-from memlake.libraries import emulator_library
 from memlake.memory import Memory
 from memlake.units import Size, format_bytes
 from memlake.views import LiveViews
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from types import TracebackType
 
     from typing_extensions import Self
 
@@ -158,12 +157,6 @@ class SharedBuffer(Memory):
         self._require_open()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self.is_open:
-            self.close()
-
     def __reduce__(self) -> NoReturn:
         raise TypeError("a SharedBuffer is a range of this process; send the Share to another one, not the buffer")
 
@@ -227,11 +220,7 @@ def _home(uuid: UUID, there_are: Mapping[str, Device], layout: Layout, users: Se
 
 def _devices_by_uuid(layout: Layout, users: Sequence[Device]) -> dict[str, Device]:
     """Those of the driver that the memory may be of."""
-    if layout.is_emulated:
-        emulated = _native.Driver.load(emulator_library())
-        candidates = list(devices_of(emulated)) if emulated.is_initialized else []
-    else:
-        candidates = devices(users[0]._core.driver.library if users else None)
+    candidates = emulated_devices() if layout.is_emulated else devices(users[0]._core.driver.library if users else None)
     found = {}
     for device in candidates:
         try:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from weakref import ReferenceType, ref
 
 from memlake import _native
+from memlake.closable import Closable
 from memlake.device import open_core
 from memlake.errors import ClosedError, ConfigError, InvalidFree
 from memlake.units import Size, format_bytes, parse_bytes
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from typing_extensions import Self
 
     from memlake.device import Device
@@ -55,7 +54,7 @@ def import_chunk(device: Device, fd: int, nbytes: Size) -> Chunk:
     return Chunk._make(device, core)
 
 
-class Chunk:
+class Chunk(Closable):
     """Physical memory made by one ``cuMemCreate``. It is never cut; it may be mapped at many places.
 
     A chunk has at most one user: the segment that took it or was stitched from it. A chunk without a user is free.
@@ -136,15 +135,6 @@ class Chunk:
         if holder is not None:
             raise InvalidFree(f"{self!r} belongs to {holder!r}; close that instead")
         self._core.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self.is_open:
-            self.close()
 
     def __repr__(self) -> str:
         state = "closed" if not self.is_open else "free" if self.is_free else "used"

@@ -13,7 +13,6 @@ from memlake.vmm.access import Devices, Rights, device_list, flags_of, rights_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from typing_extensions import Self
 
@@ -121,15 +120,6 @@ class Mapping(Memory):
             raise InvalidFree(f"{self!r} was unmapped before")
         self._views.refuse(f"unmap {self!r}")
         self._core.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self.is_open:
-            self.close()
 
     def __repr__(self) -> str:
         place = f"{self._core.address:#x}" if self.is_open else "closed"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import sys
 
 from helpers.abi_driver import Driver
 from helpers.abi_pools import PoolDesk
-from helpers.abi_process import world_of_this_process
+from helpers.abi_process import end_with, world_of_this_process
 
 
 def main() -> None:
@@ -31,10 +30,7 @@ def main() -> None:
     world.must("cuStreamSynchronize", world.driver.cuStreamSynchronize(stream))
     answers["destroy"] = pools.destroy(pool)
     pools.close()
-    problems = world.close(0)
-    if problems:
-        raise SystemExit("\n".join(problems))
-    print(json.dumps(answers))
+    end_with(answers, world)
 
 
 main()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from helpers.abi_driver import Driver
 from helpers.abi_pools import PoolDesk
-from helpers.abi_process import world_of_this_process
+from helpers.abi_process import end_with, world_of_this_process
 from helpers.abi_types import HANDLE_POSIX_FD
 
 
@@ -41,10 +41,7 @@ def main() -> None:
     answers["read_by_parent"] = world.read(address + 60_000, 21)[1].decode()
     answers["free_by_parent"] = pools.free(address, stream)
     pools.close()
-    problems = world.close(0)
-    if problems:
-        raise SystemExit("\n".join(problems))
-    print(json.dumps(answers))
+    end_with(answers, world)
 
 
 main()
