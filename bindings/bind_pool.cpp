@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "integers.hpp"
-#include "policy/torch_options.hpp"
+#include "policies/torch/torch_options.hpp"
 #include "policy_options.hpp"
 #include "pool_objects.hpp"
 
@@ -246,14 +246,14 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
             const SpaceMaker maker = space_maker(to_policy_options(policy));
             const Bytes most =
                 limit.is_none() ? TorchOptions::kUnlimited : to_bytes(nb::cast<nb::int_>(limit), "limit");
-            const Sharing sharing{.options = {.placement = to_placement(placement)}, .is_usual = shareable};
+            const Sharing sharing{.options = {.placement = to_placement(placement)}, .is_default_space = shareable};
             new (self) PyPool(without_gil([&] { return LivePool::make(std::move(shared), maker, most, sharing); }),
                               std::move(buffer_type));
           },
           nb::arg("devices"), nb::arg("policy").none(), nb::arg("limit").none(), nb::arg("buffer_type"),
           nb::arg("shareable") = false, nb::arg("placement") = "fill",
           nb::sig("def __init__(self, devices: list[Device], policy: TorchOptions | LakeOptions | StitchOptions | "
-                  "DriverOptions | None, limit: int | None, buffer_type: type, shareable: bool = False, "
+                  "CudaPoolOptions | None, limit: int | None, buffer_type: type, shareable: bool = False, "
                   "placement: str = 'fill') -> None"),
           "policy=None: no pool, one driver allocation per request. buffer_type: a subclass of Lease. shareable: "
           "whether\n"

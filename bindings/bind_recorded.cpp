@@ -9,7 +9,7 @@
 
 #include "bindings.hpp"
 #include "integers.hpp"
-#include "policy/torch_policy.hpp"
+#include "policies/torch/torch_rules.hpp"
 #include "replay/recorded_replay.hpp"
 #include "replay/replay_device.hpp"
 
@@ -125,7 +125,7 @@ void bind_recorded(nb::module_& m) {
         const TraceColumns trace{as_span(op), as_span(id), as_span(bytes), streams};
         return without_gil([&] {
           ReplayDevice device(emulator, memory);
-          return replay_record(trace, record, ties, device.device(), std::make_unique<TorchPolicy>(torch));
+          return replay_record(trace, record, ties, device.device(), std::make_unique<TorchRules>(torch));
         });
       },
       nb::arg("emulator"), nb::arg("torch"), nb::arg("op"), nb::arg("id"), nb::arg("bytes"), nb::arg("stream"),

@@ -8,7 +8,7 @@
 
 #include "bindings.hpp"
 #include "integers.hpp"
-#include "policy/torch_options.hpp"
+#include "policies/torch/torch_options.hpp"
 #include "policy_options.hpp"
 #include "replay/replay.hpp"
 #include "replay/replay_device.hpp"

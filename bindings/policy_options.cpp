@@ -37,7 +37,7 @@ PolicyOptions to_policy_options(nb::handle options) {
   if (options.is_none()) return DirectOptions{};
   if (nb::isinstance<LakeOptions>(options)) return nb::cast<LakeOptions>(options);
   if (nb::isinstance<StitchOptions>(options)) return nb::cast<StitchOptions>(options);
-  if (nb::isinstance<DriverOptions>(options)) return nb::cast<DriverOptions>(options);
+  if (nb::isinstance<CudaPoolOptions>(options)) return nb::cast<CudaPoolOptions>(options);
   return nb::cast<TorchOptions>(options);
 }
 
@@ -69,17 +69,17 @@ void bind_policies(nb::module_& m) {
   def_size(stitch, "chunk_size", &StitchOptions::chunk_size);
   def_size(stitch, "max_view_bytes", &StitchOptions::max_view_bytes, "0: four times the device's memory.");
 
-  auto driver = nb::class_<DriverOptions>(m, "DriverOptions", "The options of the policy driver, in bytes.");
+  auto driver = nb::class_<CudaPoolOptions>(m, "CudaPoolOptions", "The options of the policy driver, in bytes.");
   driver.def(nb::init<>());
   const auto def_rule = [&driver](const char* name, bool ReuseRules::* rule) {
     driver.def_prop_rw(
-        name, [rule](const DriverOptions& self) { return self.reuse.*rule; },
-        [rule](DriverOptions& self, bool value) { self.reuse.*rule = value; });
+        name, [rule](const CudaPoolOptions& self) { return self.reuse.*rule; },
+        [rule](CudaPoolOptions& self, bool value) { self.reuse.*rule = value; });
   };
   def_rule("reuse_follow_event_dependencies", &ReuseRules::follow_event_dependencies);
   def_rule("reuse_allow_opportunistic", &ReuseRules::allow_opportunistic);
   def_rule("reuse_allow_internal_dependencies", &ReuseRules::allow_internal_dependencies);
-  def_size(driver, "max_size", &DriverOptions::max_size, "CUDA's maxSize; 0: none.");
+  def_size(driver, "max_size", &CudaPoolOptions::max_size, "CUDA's maxSize; 0: none.");
 
   nb::class_<LakeOptions>(m, "LakeOptions", "The options of the policy lake.")
       .def(nb::init<>())

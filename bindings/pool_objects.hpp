@@ -9,7 +9,7 @@
 #include "abi/pool_handle.hpp"
 #include "base/process.hpp"
 #include "bindings.hpp"
-#include "live/live_pool.hpp"
+#include "runtime/live_pool.hpp"
 
 namespace memlake::bindings {
 

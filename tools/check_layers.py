@@ -1,4 +1,5 @@
-"""The layers of the core: a folder includes only itself and the folders that stand before it in core/README.md.
+"""The layers of the core: a folder includes only itself and the folders that stand before it in core/README.md. Folders on
+one line of the list are siblings: none includes another.
 
 Beside the core: the emulator must not know what it is a driver for, so it may include only the shared words and the two
 files that describe CUDA itself; bindings may include all of the core; nothing below the bindings knows Python, and
@@ -28,12 +29,28 @@ PACKAGE = Path("src/memlake")
 FLOORS = {"vmm": 1, "replaying": 1, "health": 1, "cli": 2, "pytest_plugin": 2, "__main__": 2}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
-LAYER = re.compile(r"^\s*\d+\.\s+[*`\[]*(?:core/)?([a-z_]+)/?[*`\]]")
+LAYER = re.compile(r"^\s*\d+\.\s+(.*)")
+FOLDER = re.compile(r"[*`\[]+(?:core/)?([a-z_/]+?)/[*`\]]+(,?)\s*")
 
 
-def stated_layers(page: str) -> list[str]:
-    """The folders of the numbered list of the page, from the lowest up."""
-    return [match[1] for line in page.splitlines() if (match := LAYER.match(line))]
+def stated_layers(page: str) -> dict[str, int]:
+    """The number of the line of each folder in the numbered list of the page, from the lowest up."""
+    layers: dict[str, int] = {}
+    for number, match in enumerate(filter(None, map(LAYER.match, page.splitlines()))):
+        rest = match[1]
+        while folder := FOLDER.match(rest):
+            layers[folder[1]] = number
+            rest = rest[folder.end() :]
+            if not folder[2]:
+                break
+    return layers
+
+
+def layer_of(path: str, layers: dict[str, int]) -> str | None:
+    """The stated folder that a file below core/ is in: the deepest one."""
+    parts = path.split("/")[:-1]
+    candidates = ("/".join(parts[:depth]) for depth in range(len(parts), 0, -1))
+    return next((candidate for candidate in candidates if candidate in layers), None)
 
 
 def includes(text: str) -> Iterator[tuple[int, str]]:
@@ -43,9 +60,9 @@ def includes(text: str) -> Iterator[tuple[int, str]]:
             yield number, match[1]
 
 
-def objection(path: Path, target: str, layers: list[str]) -> str | None:
+def objection(path: Path, target: str, layers: dict[str, int]) -> str | None:
     """Why this file may not include this target; None if it may."""
-    part, layer, target_layer = path.parts[0], path.parts[1], target.split("/")[0]
+    part, lowest = path.parts[0], next(iter(layers))
     if part in ("core", "emulator"):
         if target.startswith(PYTHON_HEADERS):
             return f"includes {target}: only bindings/ knows Python"
@@ -53,17 +70,24 @@ def objection(path: Path, target: str, layers: list[str]) -> str | None:
             return f"includes {target}: driver/cuda_abi.hpp describes CUDA here, so that no toolkit is needed"
         if target.startswith("core/") or ".." in target.split("/"):
             return f"includes {target}: write it from the include root, core/ (as in base/bytes.hpp)"
-    if target_layer not in layers:
+    target_layer = layer_of(target, layers)
+    if target_layer is None:
         return None
     if part == "core":
-        if path.relative_to("core").as_posix() in CUDA_DESCRIPTION:
-            if target_layer != layers[0] and target not in CUDA_DESCRIPTION:
-                return f"includes {target}: it stands for cuda.h and may use only {layers[0]}/"
-        elif layers.index(target_layer) > layers.index(layer):
-            return f"includes {target}: {layer}/ may include only {', '.join(layers[: layers.index(layer) + 1])}"
-    elif part == "emulator" and target_layer != layers[0] and target not in CUDA_DESCRIPTION:
-        allowed = ", ".join([f"{layers[0]}/", *sorted(CUDA_DESCRIPTION)])
-        return f"includes {target}: of the core the emulator may include only {allowed}"
+        inside = path.relative_to("core").as_posix()
+        layer = layer_of(inside, layers)
+        if inside in CUDA_DESCRIPTION:
+            if target_layer != lowest and target not in CUDA_DESCRIPTION:
+                return f"includes {target}: it stands for cuda.h and may use only {lowest}/"
+        elif layer is not None and layer != target_layer:
+            if layers[target_layer] == layers[layer]:
+                return f"includes {target}: {layer}/ and {target_layer}/ are siblings and must not know each other"
+            if layers[target_layer] > layers[layer]:
+                allowed = [name for name, number in layers.items() if number < layers[layer] or name == layer]
+                return f"includes {target}: {layer}/ may include only {', '.join(allowed)}"
+    elif part == "emulator" and target_layer != lowest and target not in CUDA_DESCRIPTION:
+        allowed_files = ", ".join([f"{lowest}/", *sorted(CUDA_DESCRIPTION)])
+        return f"includes {target}: of the core the emulator may include only {allowed_files}"
     return None
 
 
@@ -92,15 +116,19 @@ def import_findings(root: Path) -> Iterator[Finding]:
 def include_findings(root: Path) -> Iterator[Finding]:
     """Every include that breaks the rule, and every disagreement between the page and the folders."""
     layers = stated_layers((root / PAGE).read_text())
-    folders = {path.name for path in (root / "core").iterdir() if path.is_dir()}
+    core = root / "core"
+    sources = [path.relative_to("core") for path in files(root, *SUFFIXES) if path.parts[0] == "core"]
+    folders = {path.parent.as_posix() for path in sources if path.parent != Path()}
     for layer in layers:
-        if layer not in folders:
+        if not (core / layer).is_dir():
             yield Finding(PAGE, 1, f"states the layer {layer}, but there is no folder core/{layer}")
+    # A folder inside a stated one is a part of it, unless others beside it are stated: then it needs a line, too.
+    parents = {Path(layer).parent.as_posix() for layer in layers}
     for folder in sorted(folders - set(layers)):
-        yield Finding(PAGE, 1, f"does not say which layer core/{folder} is: add it to the numbered list")
+        if layer_of(f"{folder}/x", layers) is None or Path(folder).parent.as_posix() in parents - {"."}:
+            yield Finding(PAGE, 1, f"does not say which layer core/{folder} is: add it to the numbered list")
     for path in files(root, *SUFFIXES):
-        in_layer = path.parts[0] == "core" and len(path.parts) > 2 and path.parts[1] in layers
-        if in_layer or path.parts[0] == "emulator":
+        if path.parts[0] in ("core", "emulator"):
             for line, target in includes((root / path).read_text()):
                 if reason := objection(path, target, layers):
                     yield Finding(path, line, reason)

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "driver/library.hpp"
-#include "policy/direct_policy.hpp"
-#include "policy/torch_policy.hpp"
+#include "policies/direct/direct_rules.hpp"
+#include "policies/torch/torch_rules.hpp"
 #include "replay/replay.hpp"
 #include "replay/replay_device.hpp"
 
@@ -26,11 +26,11 @@ std::vector<T> read_column(std::ifstream& file, std::uint64_t rows) {
   return column;
 }
 
-std::unique_ptr<Policy> make_policy(std::string_view name) {
-  if (name == "direct") return std::make_unique<DirectPolicy>();
+std::unique_ptr<SegmentRules> make_policy(std::string_view name) {
+  if (name == "direct") return std::make_unique<DirectRules>();
   TorchOptions options;
   options.is_expandable = name == "expandable";
-  return std::make_unique<TorchPolicy>(options);
+  return std::make_unique<TorchRules>(options);
 }
 
 }  // namespace

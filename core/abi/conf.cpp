@@ -6,7 +6,7 @@
 
 #include "abi/conf_values.hpp"
 #include "base/error.hpp"
-#include "policy/torch_sizes.hpp"
+#include "policies/torch/torch_sizes.hpp"
 
 namespace memlake::abi {
 namespace {

@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "base/bytes.hpp"
-#include "lake/lake_options.hpp"
-#include "policy/torch_options.hpp"
-#include "stitch/stitch_options.hpp"
+#include "policies/lake/lake_options.hpp"
+#include "policies/stitch/stitch_options.hpp"
+#include "policies/torch/torch_options.hpp"
 
 namespace memlake::abi {
 

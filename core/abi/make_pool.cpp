@@ -46,7 +46,7 @@ PolicyOptions policy_options(const Conf& conf) {
     case Conf::PolicyName::direct:
       return DirectOptions{};
     case Conf::PolicyName::driver:
-      return DriverOptions{};
+      return CudaPoolOptions{};
     case Conf::PolicyName::caching:
     case Conf::PolicyName::expandable:
       break;

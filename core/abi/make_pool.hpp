@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "abi/conf.hpp"
-#include "live/live_pool.hpp"
+#include "runtime/live_pool.hpp"
 
 namespace memlake::abi {
 

@@ -7,8 +7,8 @@
 #include <limits>
 #include <memory>
 
-#include "live/live_pool.hpp"
 #include "memlake.h"
+#include "runtime/live_pool.hpp"
 
 struct memlake_pool {
   std::atomic<memlake::LivePool*> live{nullptr};  ///< null: destroyed

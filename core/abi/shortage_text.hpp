@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "live/live_pool.hpp"
+#include "runtime/live_pool.hpp"
 
 namespace memlake::abi {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "abi/conf.hpp"
-#include "live/live_pool.hpp"
+#include "runtime/live_pool.hpp"
 
 namespace memlake::abi {
 

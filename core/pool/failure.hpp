@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "policy/policy.hpp"
+#include "policies/segments/segment_rules.hpp"
 
 namespace memlake {
 

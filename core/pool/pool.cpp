@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 #include "blocks/live_digest.hpp"
-#include "space/segment_space.hpp"
+#include "policies/segments/segment_space.hpp"
 
 namespace memlake {
 
@@ -16,7 +16,7 @@ constexpr std::size_t kMostLookedAt = 64;
 
 }  // namespace
 
-Pool::Pool(std::shared_ptr<Device> device, std::unique_ptr<Policy> policy, EventSource& events, Bytes limit)
+Pool::Pool(std::shared_ptr<Device> device, std::unique_ptr<SegmentRules> policy, EventSource& events, Bytes limit)
     : Pool(std::make_unique<SegmentSpace>(std::move(device), std::move(policy), events, limit), events) {}
 
 Pool::~Pool() = default;
@@ -54,11 +54,11 @@ void Pool::reset_held_peak() {
   held_peak_seen_ = space_->held().now;
 }
 
-void Pool::add_whole(std::unique_ptr<WholeSpace> whole, bool is_usual) {
+void Pool::add_whole(std::unique_ptr<ShareableSpace> whole, bool is_default_space) {
   whole->set_reuse_rules(space_->reuse_rules().value_or(ReuseRules{false, false, false}));
   whole->set_peers(space_->peers());
   whole_ = std::move(whole);
-  if (is_usual) usual_ = whole_.get();
+  if (is_default_space) usual_ = whole_.get();
 }
 
 void Pool::set_reuse_rules(const ReuseRules& rules) {

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "policies/shareable/shareable_space.hpp"
+#include "policies/space.hpp"
 #include "pool/failure.hpp"
 #include "pool/pool_stats.hpp"
 #include "pool/row_log.hpp"
-#include "space/space.hpp"
-#include "whole/whole_space.hpp"
 
 namespace memlake {
 
@@ -23,14 +23,14 @@ class Pool {
   Pool(std::unique_ptr<Space> space, EventSource& events)
       : events_(events), space_(std::move(space)), usual_(space_.get()), frees_in_order_(space_->frees_in_order()) {}
   /// With a SegmentSpace. `limit`: what may be held; the largest number for no limit.
-  Pool(std::shared_ptr<Device> device, std::unique_ptr<Policy> policy, EventSource& events, Bytes limit);
+  Pool(std::shared_ptr<Device> device, std::unique_ptr<SegmentRules> policy, EventSource& events, Bytes limit);
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
   ~Pool();
 
-  /// Adds the blocks that other processes may be given, which share the budget. `is_usual`: requests that name no
-  /// space are served from there.
-  void add_whole(std::unique_ptr<WholeSpace> whole, bool is_usual);
+  /// Adds the blocks that other processes may be given, which share the budget. `is_default_space`: requests that name
+  /// no space are served from there.
+  void add_whole(std::unique_ptr<ShareableSpace> whole, bool is_default_space);
 
   /// See Space; for all its spaces.
   void set_reuse_rules(const ReuseRules& rules);
@@ -66,7 +66,7 @@ class Pool {
   Space& space() noexcept { return *space_; }
   const Space& space() const noexcept { return *space_; }
   /// Null until there is one.
-  [[nodiscard]] WholeSpace* whole() const noexcept { return whole_.get(); }
+  [[nodiscard]] ShareableSpace* whole() const noexcept { return whole_.get(); }
   [[nodiscard]] Space& space_of(const Block& block) const noexcept {
     return block.is_whole ? static_cast<Space&>(*whole_) : *space_;
   }
@@ -125,7 +125,7 @@ class Pool {
 
   EventSource& events_;
   std::unique_ptr<Space> space_;  // of the policy
-  std::unique_ptr<WholeSpace> whole_;
+  std::unique_ptr<ShareableSpace> whole_;
   Space* usual_;
   const bool frees_in_order_;                 // of the policy's space
   std::vector<std::deque<Awaited>> awaited_;  // by stream, oldest first

@@ -8,9 +8,9 @@
 namespace memlake {
 
 std::optional<std::string> Pool::find_broken_invariant() const {
-  Broken broken;
-  space_->check(broken);
-  if (whole_ != nullptr) whole_->check(broken);
+  InvariantReport report;
+  space_->check(report);
+  if (whole_ != nullptr) whole_->check(report);
 
   // I6: a pending block waits for exactly the events that are on their way, and for at least one.
   std::unordered_map<const Block*, std::uint32_t> waits;
@@ -23,7 +23,7 @@ std::optional<std::string> Pool::find_broken_invariant() const {
       reusable += awaited.is_reusable_here ? 1U : 0U;
     }
   if (waiting != awaited_count_ || reusable != reusable_here_)
-    broken.report("I6: ", waiting, " events are awaited, but ", awaited_count_, " are counted");
+    report.add("I6: ", waiting, " events are awaited, but ", awaited_count_, " are counted");
 
   // I7, I8: sums.
   Bytes live{0};
@@ -35,9 +35,9 @@ std::optional<std::string> Pool::find_broken_invariant() const {
     const auto awaited = waits.find(&block);
     const std::uint32_t events = awaited == waits.end() ? 0 : awaited->second;
     if (events != block.awaited)
-      broken.report("I6: ", place(block), " waits for ", block.awaited, " events, ", events, " are on their way");
+      report.add("I6: ", place(block), " waits for ", block.awaited, " events, ", events, " are on their way");
     if ((block.state == BlockState::pending) != (events > 0))
-      broken.report(
+      report.add(
           "I6: ", place(block),
           events > 0 ? " has events to wait for but is not pending" : " is pending, but no event will set it free");
     if (block.state == BlockState::free || block.state == BlockState::claimed) free = free + block.size;
@@ -45,22 +45,21 @@ std::optional<std::string> Pool::find_broken_invariant() const {
     (block.state == BlockState::live ? live : pending).count += block.size.count;
     requested = requested + block.requested;
     digest ^= live_digest(block);
-    if (block.requested > block.size) broken.report("I7: ", place(block), " is smaller than its request");
+    if (block.requested > block.size) report.add("I7: ", place(block), " is smaller than its request");
   });
   if (space_->own() + (whole_ == nullptr ? Bytes{0} : whole_->own()) != space_->held().now)
-    broken.report("I7: the spaces of the pool hold something else than its budget says, ", space_->held().now.count);
+    report.add("I7: the spaces of the pool hold something else than its budget says, ", space_->held().now.count);
   const Bytes held = space_->held().now + space_->held_on_host().now;
   if (!space_->shows_free_blocks()) {
     if (live + pending > held)
-      broken.report("I7: live ", live.count, " + pending ", pending.count, " is more than is held, ", held.count);
+      report.add("I7: live ", live.count, " + pending ", pending.count, " is more than is held, ", held.count);
   } else if (live + pending + free != held)
-    broken.report("I7: live ", live.count, " + pending ", pending.count, " + free ", free.count,
-                  " is not what is held, ", held.count);
+    report.add("I7: live ", live.count, " + pending ", pending.count, " + free ", free.count, " is not what is held, ",
+               held.count);
   if (live != stats_.allocated.now || live + pending != stats_.active.now || requested != stats_.requested.now)
-    broken.report("I7: the counters of live and pending bytes disagree with the blocks");
-  if (digest != live_digest_)
-    broken.report("I8: a live or pending block changed although nobody allocated or freed it");
-  return broken.sentence;
+    report.add("I7: the counters of live and pending bytes disagree with the blocks");
+  if (digest != live_digest_) report.add("I8: a live or pending block changed although nobody allocated or freed it");
+  return report.sentence;
 }
 
 }  // namespace memlake

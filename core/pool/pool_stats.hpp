@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "space/level.hpp"
+#include "supply/level.hpp"
 
 namespace memlake {
 

@@ -1,22 +1,22 @@
 #include "pool/space_maker.hpp"
 
-#include "driven/driver_space.hpp"
-#include "lake/lake_space.hpp"
-#include "policy/direct_policy.hpp"
-#include "policy/torch_policy.hpp"
-#include "space/segment_space.hpp"
-#include "stitch/stitch_space.hpp"
+#include "policies/cuda_pool/cuda_pool_space.hpp"
+#include "policies/direct/direct_rules.hpp"
+#include "policies/lake/lake_space.hpp"
+#include "policies/segments/segment_space.hpp"
+#include "policies/stitch/stitch_space.hpp"
+#include "policies/torch/torch_rules.hpp"
 
 namespace memlake {
 
 namespace {
 
 std::unique_ptr<Space> make(const DirectOptions&, const Devices& devices, EventSource& events, Bytes limit) {
-  return std::make_unique<SegmentSpace>(devices.front(), std::make_unique<DirectPolicy>(), events, limit);
+  return std::make_unique<SegmentSpace>(devices.front(), std::make_unique<DirectRules>(), events, limit);
 }
 
 std::unique_ptr<Space> make(const TorchOptions& options, const Devices& devices, EventSource& events, Bytes limit) {
-  return std::make_unique<SegmentSpace>(devices.front(), std::make_unique<TorchPolicy>(options), events, limit);
+  return std::make_unique<SegmentSpace>(devices.front(), std::make_unique<TorchRules>(options), events, limit);
 }
 
 std::unique_ptr<Space> make(const LakeOptions& options, const Devices& devices, EventSource& events, Bytes limit) {
@@ -27,8 +27,8 @@ std::unique_ptr<Space> make(const StitchOptions& options, const Devices& devices
   return std::make_unique<StitchSpace>(devices.front(), options, events, limit);
 }
 
-std::unique_ptr<Space> make(const DriverOptions& options, const Devices& devices, EventSource& events, Bytes limit) {
-  return std::make_unique<DriverSpace>(devices.front(), options, events, limit);
+std::unique_ptr<Space> make(const CudaPoolOptions& options, const Devices& devices, EventSource& events, Bytes limit) {
+  return std::make_unique<CudaPoolSpace>(devices.front(), options, events, limit);
 }
 
 }  // namespace

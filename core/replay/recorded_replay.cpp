@@ -13,12 +13,12 @@ namespace {
 class RecordPlayer {
  public:
   RecordPlayer(const TraceColumns& trace, const Record& record, TieBreak tie_break, std::shared_ptr<Device> device,
-               std::unique_ptr<Policy> policy)
+               std::unique_ptr<SegmentRules> policy)
       : trace_(trace),
         record_(record),
         places_(record.events, tie_break),
         events_(EventMode::recorded, 0),
-        pool_(std::move(device), std::make_unique<RecordedPolicy>(std::move(policy), places_), events_,
+        pool_(std::move(device), std::make_unique<RecordedRules>(std::move(policy), places_), events_,
               Bytes{std::numeric_limits<std::uint64_t>::max()}) {}
 
   RecordedOutcome play() {
@@ -158,7 +158,7 @@ class RecordPlayer {
 }  // namespace
 
 RecordedOutcome replay_record(const TraceColumns& trace, const Record& record, TieBreak tie_break,
-                              std::shared_ptr<Device> device, std::unique_ptr<Policy> policy) {
+                              std::shared_ptr<Device> device, std::unique_ptr<SegmentRules> policy) {
   return RecordPlayer(trace, record, tie_break, std::move(device), std::move(policy)).play();
 }
 

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "replay/record.hpp"
-#include "replay/recorded_policy.hpp"
+#include "replay/recorded_rules.hpp"
 #include "replay/replay.hpp"
 
 namespace memlake {
@@ -22,6 +22,6 @@ struct RecordedOutcome {
 /// back, and everything else, the policy decides. Where a new segment lies is taken from the record, too. `device` must
 /// be large enough for all of it.
 RecordedOutcome replay_record(const TraceColumns& trace, const Record& record, TieBreak tie_break,
-                              std::shared_ptr<Device> device, std::unique_ptr<Policy> policy);
+                              std::shared_ptr<Device> device, std::unique_ptr<SegmentRules> policy);
 
 }  // namespace memlake

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "driver/stream.hpp"
-#include "space/event_source.hpp"
+#include "streams/event_source.hpp"
 
 namespace memlake {
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "emulated.hpp"
-#include "lake/lake_space.hpp"
-#include "live/live_pool.hpp"
-#include "policy/torch_options.hpp"
+#include "policies/lake/lake_space.hpp"
+#include "policies/torch/torch_options.hpp"
 #include "random_program.hpp"
+#include "runtime/live_pool.hpp"
 #include "test.hpp"
 
 namespace memlake::test {

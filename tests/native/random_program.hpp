@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "driver/transfer.hpp"
-#include "live/live_pool.hpp"
+#include "runtime/live_pool.hpp"
 #include "test.hpp"
 
 namespace memlake::test {

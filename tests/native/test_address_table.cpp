@@ -1,6 +1,6 @@
 // AddressTable: what is in it is found, what is not is not, however often it changed.
 
-#include "live/address_table.hpp"
+#include "runtime/address_table.hpp"
 
 #include <map>
 #include <random>

@@ -7,8 +7,8 @@
 
 #include "driver/transfer.hpp"
 #include "lakes.hpp"
-#include "policy/torch_policy.hpp"
-#include "space/segment_space.hpp"
+#include "policies/segments/segment_space.hpp"
+#include "policies/torch/torch_rules.hpp"
 
 namespace memlake {
 namespace {
@@ -32,7 +32,7 @@ std::shared_ptr<LivePool> make_expandable(const std::shared_ptr<Device>& device)
   return LivePool::make(
       {device},
       [](const auto& on, EventSource& events, Bytes most) {
-        auto policy = std::make_unique<TorchPolicy>(TorchOptions{.is_expandable = true});
+        auto policy = std::make_unique<TorchRules>(TorchOptions{.is_expandable = true});
         return std::make_unique<SegmentSpace>(on.front(), std::move(policy), events, most);
       },
       kUnlimited);

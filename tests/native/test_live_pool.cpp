@@ -7,11 +7,11 @@
 
 #include "driver/transfer.hpp"
 #include "emulated.hpp"
-#include "live/live_pool.hpp"
-#include "policy/torch_policy.hpp"
+#include "policies/torch/torch_rules.hpp"
 #include "pool/space_maker.hpp"
 #include "random_program.hpp"
 #include "replay/trace_events.hpp"
+#include "runtime/live_pool.hpp"
 #include "test.hpp"
 
 namespace memlake {
@@ -310,7 +310,7 @@ TEST(a_driver_call_that_fails_loses_nothing) {
 struct SpoiltPool {
   test::EmulatedDevices devices{kDevice};
   TraceEvents events{EventMode::lag, 1000};
-  Pool pool{devices[0], std::make_unique<TorchPolicy>(TorchOptions{}), events, kUnlimited};
+  Pool pool{devices[0], std::make_unique<TorchRules>(TorchOptions{}), events, kUnlimited};
   Block* live = pool.allocate(MiB * 4, 0);
   Block* other = pool.allocate(MiB * 4, 0);
 

@@ -1,7 +1,7 @@
 // Replaying a record: beginning with its layout, in its addresses.
 
 #include "emulated.hpp"
-#include "policy/torch_policy.hpp"
+#include "policies/torch/torch_rules.hpp"
 #include "replay/recorded_replay.hpp"
 #include "replay/replay_device.hpp"
 #include "test.hpp"
@@ -30,7 +30,7 @@ struct Rows {
     TorchOptions options;
     options.is_expandable = is_expandable;
     return replay_record({op, id, bytes, stream}, record, tie_break, device.device(),
-                         std::make_unique<TorchPolicy>(options));
+                         std::make_unique<TorchRules>(options));
   }
 
  private:

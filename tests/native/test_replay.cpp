@@ -1,8 +1,8 @@
 // Pool and replay beyond PyTorch's figures: event modes, the direct policy, timelines, what is left behind.
 
 #include "emulated.hpp"
-#include "policy/direct_policy.hpp"
-#include "policy/torch_policy.hpp"
+#include "policies/direct/direct_rules.hpp"
+#include "policies/torch/torch_rules.hpp"
 #include "replay/replay_device.hpp"
 #include "synthetic_trace.hpp"
 #include "test.hpp"
@@ -19,7 +19,7 @@ TEST(a_replay_gives_the_same_twice) {
   for (int i = 0; i < 2; ++i) {
     ReplayDevice device(test::emulator(), GiB * 4);
     TraceEvents events(EventMode::lag, 100);
-    Pool pool(device.device(), std::make_unique<TorchPolicy>(TorchOptions{}), events, TorchOptions::kUnlimited);
+    Pool pool(device.device(), std::make_unique<TorchRules>(TorchOptions{}), events, TorchOptions::kUnlimited);
     static_cast<void>(replay(trace.columns(), pool, events, {.goes_on = true}));
     held.push_back(pool.stats().held.peak.count);
   }
@@ -30,7 +30,7 @@ TEST(live_pending_and_free_bytes_add_up_to_what_is_held) {
   const test::SyntheticTrace trace(kRows);
   ReplayDevice device(test::emulator(), kAmple);
   TraceEvents events(EventMode::lag, 50);
-  Pool pool(device.device(), std::make_unique<TorchPolicy>(TorchOptions{}), events, TorchOptions::kUnlimited);
+  Pool pool(device.device(), std::make_unique<TorchRules>(TorchOptions{}), events, TorchOptions::kUnlimited);
   static_cast<void>(replay(trace.columns(), pool, events, {}));
   Bytes free{0};
   pool.space().for_each([&](const Block& block) {
@@ -44,7 +44,7 @@ TEST(the_direct_policy_holds_what_is_live) {
   const test::SyntheticTrace trace(kRows);
   ReplayDevice device(test::emulator(), kAmple);
   TraceEvents events(EventMode::immediate, 0);
-  Pool pool(device.device(), std::make_unique<DirectPolicy>(), events, TorchOptions::kUnlimited);
+  Pool pool(device.device(), std::make_unique<DirectRules>(), events, TorchOptions::kUnlimited);
   static_cast<void>(replay(trace.columns(), pool, events, {}));
   EXPECT_EQ(pool.stats().held.now.count, pool.stats().active.now.count);
   EXPECT_EQ(device.calls().count(Call::cuMemAlloc), pool.stats().allocations);
@@ -59,7 +59,7 @@ TEST(memory_used_elsewhere_is_not_reused_before_its_event) {
   const auto allocs_after = [&](EventMode mode, std::size_t rows) {
     ReplayDevice device(test::emulator(), kAmple);
     TraceEvents events(mode, 0);
-    Pool pool(device.device(), std::make_unique<TorchPolicy>(TorchOptions{}), events, TorchOptions::kUnlimited);
+    Pool pool(device.device(), std::make_unique<TorchRules>(TorchOptions{}), events, TorchOptions::kUnlimited);
     const TraceColumns trace{std::span(op).first(rows), std::span(id).first(rows), std::span(bytes).first(rows),
                              std::span(stream).first(rows)};
     static_cast<void>(replay(trace, pool, events, {}));
@@ -77,7 +77,7 @@ TEST(a_request_that_must_wait_counts_one_host_wait) {
   const std::vector<std::uint16_t> stream{0, 1, 0, 0};
   ReplayDevice device(test::emulator(), MiB * 40);
   TraceEvents events(EventMode::recorded, 0);
-  Pool pool(device.device(), std::make_unique<TorchPolicy>(TorchOptions{}), events, TorchOptions::kUnlimited);
+  Pool pool(device.device(), std::make_unique<TorchRules>(TorchOptions{}), events, TorchOptions::kUnlimited);
   const ReplayOutcome outcome = replay({op, id, bytes, stream}, pool, events, {});
   EXPECT(!outcome.first_failure);
   EXPECT_EQ(events.host_waits, 1U);
@@ -93,7 +93,7 @@ TEST(memory_freed_on_another_stream_waits_for_that_stream) {
     const std::vector<std::uint16_t> stream{0, freed_on, 0};
     ReplayDevice device(test::emulator(), kAmple);
     TraceEvents events(mode, 0);
-    Pool pool(device.device(), std::make_unique<TorchPolicy>(TorchOptions{}), events, TorchOptions::kUnlimited);
+    Pool pool(device.device(), std::make_unique<TorchRules>(TorchOptions{}), events, TorchOptions::kUnlimited);
     static_cast<void>(replay({op, id, bytes, stream}, pool, events, {}));
     return device.calls().count(Call::cuMemAlloc);
   };
@@ -123,7 +123,7 @@ OutOfMemoryPicture failure_of(const std::vector<Deed>& deeds, Bytes limit = Torc
   }
   ReplayDevice device(test::emulator(), MiB * 100);
   TraceEvents events(EventMode::recorded, 0);
-  Pool pool(device.device(), std::make_unique<TorchPolicy>(TorchOptions{}), events, limit);
+  Pool pool(device.device(), std::make_unique<TorchRules>(TorchOptions{}), events, limit);
   const ReplayOutcome outcome = replay({op, id, bytes, stream}, pool, events, {});
   EXPECT(outcome.first_failure && outcome.first_failure->row + 1 == deeds.size());
   return outcome.first_failure.value_or(OutOfMemoryPicture{});
@@ -152,7 +152,7 @@ TEST(a_failure_says_what_the_pool_looked_like) {
   const std::vector<std::uint16_t> stream{0, 0};
   ReplayDevice device(test::emulator(), MiB * 40);
   TraceEvents events(EventMode::immediate, 0);
-  Pool pool(device.device(), std::make_unique<TorchPolicy>(TorchOptions{}), events, TorchOptions::kUnlimited);
+  Pool pool(device.device(), std::make_unique<TorchRules>(TorchOptions{}), events, TorchOptions::kUnlimited);
   const ReplayOutcome outcome = replay({op, id, bytes, stream}, pool, events, {.rows_per_sample = 1});
   EXPECT(outcome.first_failure && outcome.first_failure->row == 1);
   EXPECT_EQ(outcome.first_failure->held.count, (MiB * 30).count);
@@ -169,7 +169,7 @@ TEST(a_pool_that_ends_leaves_nothing_on_the_device) {
     {
       TorchOptions options;
       options.is_expandable = true;
-      Pool pool(device.device(), std::make_unique<TorchPolicy>(options), events, TorchOptions::kUnlimited);
+      Pool pool(device.device(), std::make_unique<TorchRules>(options), events, TorchOptions::kUnlimited);
       static_cast<void>(replay(trace.columns(), pool, events, {}));
     }
     EXPECT_EQ(device.device()->free_memory().count, kAmple.count);

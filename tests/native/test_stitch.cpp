@@ -1,12 +1,12 @@
 // The policy `stitch`: what serves a request in which order, what is cached and evicted, and that nothing is lost.
 
-#include "stitch/stitch_space.hpp"
+#include "policies/stitch/stitch_space.hpp"
 
 #include <algorithm>
 #include <vector>
 
 #include "emulated.hpp"
-#include "policy/torch_policy.hpp"
+#include "policies/torch/torch_rules.hpp"
 #include "pool/space_maker.hpp"
 #include "random_program.hpp"
 #include "replay/trace_events.hpp"
@@ -116,7 +116,7 @@ TEST(scattered_free_blocks_serve_what_no_cache_of_segments_could) {
       space = std::make_unique<StitchSpace>(devices[0], StitchOptions{}, events, kUnlimited);
     } else {
       space =
-          std::make_unique<SegmentSpace>(devices[0], std::make_unique<TorchPolicy>(TorchOptions{}), events, kUnlimited);
+          std::make_unique<SegmentSpace>(devices[0], std::make_unique<TorchRules>(TorchOptions{}), events, kUnlimited);
     }
     Pool pool(std::move(space), events);
     std::vector<Block*> blocks;

@@ -7,6 +7,8 @@ PAGE = """# The core
 0. **base/**: shared words
 1. **driver/**: the only code that talks to a driver
 2. **vmm/**: owners
+3. `policies/` — the interface
+4. `policies/lake/`, `policies/torch/` — siblings
 """
 
 GOOD = {
@@ -16,6 +18,9 @@ GOOD = {
     "core/driver/results.inc": "R(0)\n",
     "core/driver/driver.hpp": '#include "driver/cuda_abi.hpp"\n#include "base/bytes.hpp"\n',
     "core/vmm/mapping.hpp": '#include "driver/driver.hpp"\n#include "vmm/mapping.hpp"\n',
+    "core/policies/space.hpp": '#include "vmm/mapping.hpp"\n',
+    "core/policies/lake/lake.hpp": '#include "policies/space.hpp"\n',
+    "core/policies/torch/torch.hpp": '#include "policies/space.hpp"\n#include "policies/torch/sizes.hpp"\n',
     "emulator/memory.cpp": '#include "base/bytes.hpp"\n#include "driver/cuda_abi.hpp"\n#include "memory.hpp"\n',
     "bindings/module.cpp": '#include <nanobind/nanobind.h>\n#include "vmm/mapping.hpp"\n',
     "tests/native/check_cuda_h.cpp": "#include <cuda.h>\n",
@@ -43,6 +48,13 @@ def test_the_project_itself_keeps_the_rule(check):
         ("core/driver/driver.hpp", '"../vmm/mapping.hpp"', "write it from the include root"),
         ("core/driver/driver.hpp", '"core/vmm/mapping.hpp"', "write it from the include root"),
         ("core/driver/cuda_abi.hpp", '"driver/driver.hpp"', "stands for cuda.h and may use only base/"),
+        ("core/vmm/mapping.hpp", '"policies/lake/lake.hpp"', "vmm/ may include only base, driver, vmm"),
+        (
+            "core/policies/space.hpp",
+            '"policies/lake/lake.hpp"',
+            "policies/ may include only base, driver, vmm, policies",
+        ),
+        ("core/policies/lake/lake.hpp", '"policies/torch/torch.hpp"', "are siblings and must not know each other"),
         ("core/vmm/mapping.hpp", "<Python.h>", "only bindings/ knows Python"),
         ("core/vmm/mapping.hpp", "<nanobind/nanobind.h>", "only bindings/ knows Python"),
         ("core/driver/driver.hpp", "<cuda.h>", "so that no toolkit is needed"),
@@ -66,8 +78,14 @@ def test_a_folder_that_the_page_does_not_state_is_rejected(tree, check):
     assert "core/README.md:1: does not say which layer core/blocks is" in said
 
 
+def test_a_folder_beside_stated_siblings_needs_a_line_of_its_own(tree, check):
+    status, said = check("check_layers.py", tree({**GOOD, "core/policies/toy/toy.hpp": ""}))
+    assert status == 1
+    assert "core/README.md:1: does not say which layer core/policies/toy is" in said
+
+
 def test_a_stated_layer_without_a_folder_is_rejected(tree, check):
-    status, said = check("check_layers.py", tree({**GOOD, "core/README.md": PAGE + "3. **pool/**: doing\n"}))
+    status, said = check("check_layers.py", tree({**GOOD, "core/README.md": PAGE + "5. **pool/**: doing\n"}))
     assert status == 1
     assert "states the layer pool, but there is no folder core/pool" in said
 

@@ -1,0 +1,218 @@
+#include "policies/cuda_pool/cuda_pool_space.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/undo_failure.hpp"
+#include "driver/stream.hpp"
+#include "policies/address_check.hpp"
+
+namespace memlake {
+
+namespace {
+
+constexpr std::uint64_t kAlignment = 512;  // of what pools give
+constexpr std::uint64_t kPromised = 256;   // of what CUDA gives; its driver was seen to give 512
+constexpr std::uint64_t kGranule = std::uint64_t{2} << 20;
+
+enum Rung : int { kFirst, kAfterEvents, kAfterSynchronise };
+
+}  // namespace
+
+CudaPoolSpace::CudaPoolSpace(std::shared_ptr<Device> device, const CudaPoolOptions& options, EventSource& events,
+                             Bytes limit)
+    : Space(device, events, limit), pool_(std::move(device), options.max_size) {
+  pool_.set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, UINT64_MAX);
+  if (options.reuse != ReuseRules{}) set_reuse_rules(options.reuse);
+}
+
+Bytes CudaPoolSpace::round(Bytes requested) const {
+  const std::uint64_t most = UINT64_MAX / kAlignment * kAlignment;  // more is refused by the driver as it is
+  return {requested.count > most ? requested.count : (requested.count + kAlignment - 1) / kAlignment * kAlignment};
+}
+
+std::unique_ptr<CudaPoolSpace::Slot> CudaPoolSpace::allocate(Bytes size, CUstream stream) {
+  // Whole granules are not padded in advance: they would take one more each.
+  Bytes padding = size.count % kGranule == 0 ? Bytes{0} : padding_;
+  while (true) {
+    PoolAllocation given(pool_, size + padding, stream);
+    const Address address{(given.range().begin.value + kAlignment - 1) / kAlignment * kAlignment};
+    if (address + size <= given.range().end())
+      return std::make_unique<Slot>(AddressRange{address, size}, std::move(given));
+    padding_ = padding = {kAlignment - kPromised};
+    given.close(stream);
+  }
+}
+
+Block* CudaPoolSpace::try_to_allocate(Attempt& attempt) {
+  if (attempt.rounded > device_total_) return nullptr;  // with its padding it might not be a number any more
+  try {
+    auto slot = allocate(attempt.rounded, events_.handle_of(attempt.request.stream));
+    slot->block = block_over(*slot, group_, attempt.request.stream);
+    Slot& made = *slots_.emplace(slot->range.begin.value, std::move(slot)).first->second;
+    live_ = live_ + made.range.size;
+    attempt.tried.push_back({Step::Kind::new_segment, false});
+    return &made.block;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::out_of_memory) throw;
+    attempt.tried.push_back({Step::Kind::new_segment, true});
+    return nullptr;
+  }
+}
+
+Space::Answer CudaPoolSpace::obtain(Attempt& attempt) {
+  const bool is_over = is_over_limit(attempt.rounded);
+  if (attempt.rung == kFirst) {
+    attempt.rung = kAfterEvents;
+    if (!is_over && (attempt.block = try_to_allocate(attempt)) != nullptr) return Answer::served;
+    attempt.tried.push_back({Step::Kind::wait_for_events, false});
+    return Answer::after_events;
+  }
+  if (is_over) return Answer::no_memory;
+  attempt.is_retry = true;
+  if ((attempt.block = try_to_allocate(attempt)) != nullptr) return Answer::served;
+  // What lies free in segments that are too small goes back, once the host has waited for its frees.
+  attempt.rung = kAfterSynchronise;
+  release_everything();
+  attempt.tried.push_back({Step::Kind::release, false});
+  attempt.block = try_to_allocate(attempt);
+  return attempt.block != nullptr ? Answer::served : Answer::no_memory;
+}
+
+void CudaPoolSpace::free_in_order(Block& block, StreamId stream) {
+  Slot& slot = slot_of(block);
+  if (std::ranges::find(freed_on_, stream) == freed_on_.end()) freed_on_.push_back(stream);
+  slot.allocation.close(events_.handle_of(stream));
+  slot.is_freed = true;
+  live_ = live_ - slot.range.size;
+}
+
+void CudaPoolSpace::give_back(Block* block) {
+  Slot& slot = slot_of(*block);
+  if (!slot.is_freed) {
+    try {
+      free_in_order(*block, block->stream);
+    } catch (const Error& error) {
+      report_undo_failure(error);
+      live_ = live_ - slot.range.size;
+      stuck_.push_back(std::move(slot.allocation));
+    }
+  }
+  slots_.erase(slot.range.begin.value);
+}
+
+void CudaPoolSpace::trim(Bytes keep) {
+  std::vector<StreamId> busy;
+  for (const StreamId stream : freed_on_) {
+    if (events_.is_idle(stream)) {
+      stream_synchronize(*device_, events_.handle_of(stream));
+    } else {
+      busy.push_back(stream);
+    }
+  }
+  freed_on_ = std::move(busy);
+  pool_.trim(keep);
+}
+
+void CudaPoolSpace::release_everything() {
+  device_->synchronize();
+  freed_on_.clear();
+  ++synchronisations_;
+  stuck_.clear();
+  pool_.trim({0});
+}
+
+void CudaPoolSpace::for_each(const std::function<void(const Block&)>& visit) const {
+  for (const auto& [address, slot] : slots_) visit(slot->block);
+}
+
+void CudaPoolSpace::refresh_held() const {
+  if (!device_->can_undo()) return;
+  try {
+    const Bytes now{pool_.get(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)};
+    const Bytes high{pool_.get(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)};
+    if (now > held_.now) {
+      held_.add(now - held_.now);
+    } else {
+      held_.subtract(held_.now - now);
+    }
+    Level& of_pool = held_.budget()->held;
+    of_pool.peak = std::max(of_pool.peak, high + (of_pool.now - now));
+  } catch (const Error&) {
+    // Asked where nothing may be thrown, too: a driver that does not answer leaves what it said last.
+  }
+}
+
+Bytes CudaPoolSpace::largest_free() const {
+  const std::uint64_t used = pool_.get(CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+  const std::uint64_t now = own().count;
+  return {now > used ? now - used : 0};
+}
+
+std::optional<ReuseRules> CudaPoolSpace::reuse_rules() const {
+  return ReuseRules{.follow_event_dependencies = pool_.get(CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES) != 0,
+                    .allow_opportunistic = pool_.get(CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC) != 0,
+                    .allow_internal_dependencies = pool_.get(CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES) != 0};
+}
+
+void CudaPoolSpace::set_reuse_rules(const ReuseRules& rules) {
+  const auto before = reuse_rules();
+  const auto set = [this](const ReuseRules& wanted) {
+    pool_.set(CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, wanted.follow_event_dependencies ? 1 : 0);
+    pool_.set(CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, wanted.allow_opportunistic ? 1 : 0);
+    pool_.set(CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, wanted.allow_internal_dependencies ? 1 : 0);
+  };
+  try {
+    set(rules);
+  } catch (...) {
+    try {
+      set(*before);
+    } catch (const Error& error) {
+      report_undo_failure(error);
+    }
+    throw;
+  }
+}
+
+void CudaPoolSpace::set_release_threshold(Bytes threshold) {
+  pool_.set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, threshold.count);
+}
+
+void CudaPoolSpace::change_access(const std::vector<std::shared_ptr<Device>>& added,
+                                  const std::vector<std::shared_ptr<Device>>& removed) {
+  std::vector<CUmemAccessDesc> changes;
+  const auto add = [&](const auto& devices, CUmemAccess_flags flags) {
+    for (const auto& device : devices) changes.push_back({{CU_MEM_LOCATION_TYPE_DEVICE, device->ordinal()}, flags});
+  };
+  add(added, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  add(removed, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+  pool_.set_access(changes);
+}
+
+std::vector<Counter> CudaPoolSpace::counters() const {
+  return {{"driver_used", pool_.get(CU_MEMPOOL_ATTR_USED_MEM_CURRENT)},
+          {"driver_used_peak", pool_.get(CU_MEMPOOL_ATTR_USED_MEM_HIGH)},
+          {"synchronisations", synchronisations_}};
+}
+
+void CudaPoolSpace::check(InvariantReport& report) const {
+  Bytes live{0};
+  std::vector<AddressRange> ranges;
+  for (const auto& [address, slot] : slots_) {
+    const Block& block = slot->block;
+    const AddressRange given = slot->allocation.range();
+    if (block.address.value != address || block.size != slot->range.size || slot->is_freed ||
+        block.address < given.begin || given.end() < block.end())
+      report.add("I1: ", place(block), " is not what the driver gave");
+    ranges.push_back(given);
+    live = live + slot->range.size;
+  }
+  check_apart(std::move(ranges), report);
+  if (live != live_) report.add("I7: ", live.count, " bytes are live, ", live_.count, " are counted");
+  const std::uint64_t used = pool_.get(CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+  if (used < live.count)
+    report.add("I7: ", live.count, " bytes are live, but the driver says that ", used, " are used");
+  if (own().count < used) report.add("I7: the driver holds ", own().count, " bytes, less than are used, ", used);
+}
+
+}  // namespace memlake

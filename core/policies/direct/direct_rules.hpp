@@ -1,0 +1,20 @@
+#pragma once
+
+// DirectRules: no pool. Every request is one driver allocation, every free gives it back: the naive baseline.
+
+#include "policies/segments/segment_rules.hpp"
+
+namespace memlake {
+
+class DirectRules final : public SegmentRules {
+ public:
+  [[nodiscard]] Bytes round(Bytes requested) const override;
+  [[nodiscard]] bool is_small(Bytes rounded) const override;
+  [[nodiscard]] Block* find(Bytes rounded, StreamId stream, BlockGroup& group) const override;
+  Step next(Attempt& attempt, const PoolView& view) const override;
+  [[nodiscard]] bool splits(const Block& block, Bytes rounded) const override;
+  [[nodiscard]] bool keeps_freed_memory() const override { return false; }
+  void choose_everything(const BlockMap& blocks, std::vector<Block*>& victims) const override;
+};
+
+}  // namespace memlake

@@ -1,0 +1,262 @@
+#include "policies/lake/lake_space.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.hpp"
+#include "base/host_memory.hpp"
+#include "policies/lake/lake_tuning.hpp"
+
+namespace memlake {
+
+namespace {
+
+enum Rung : int { kGrow, kGather };
+
+}  // namespace
+
+LakeSpace::LakeSpace(std::vector<std::shared_ptr<Device>> devices, const LakeOptions& options, EventSource& events,
+                     Bytes limit)
+    : Space(devices, options.location == Location::device ? total_memory(devices) : host_memory(), events, limit),
+      devices_(std::move(devices)),
+      options_(options),
+      granule_(common_granularity(devices_)),
+      clock_(events) {
+  for (const auto& device : devices_) {
+    const Bytes total = device->total_memory();
+    homes_.push_back({.total = total, .held = {0}, .promised = {0}, .most = total});
+  }
+  if (options_.location == Location::device && !options_.may_spill) return;
+  const bool is_numa = options_.location != Location::host;
+  for (const auto& device : devices_) static_cast<void>(device->host_location(is_numa));  // all of them must be able
+  host_ = device_->host_location(is_numa);
+  granule_ = {std::lcm(granule_.count, device_->host_granularity(host_).count)};
+  if (options_.location != Location::device)
+    homes_ = {{.total = device_total_, .held = {0}, .promised = {0}, .most = device_total_}};
+}
+
+LakeSpace::~LakeSpace() = default;
+
+Block* LakeSpace::take(Bytes rounded, StreamId stream) {
+  ++operations_;
+  LakeBlock* run = find(rounded, stream);
+  return run == nullptr ? nullptr : take_high(run, rounded);
+}
+
+Space::Answer LakeSpace::obtain(Attempt& attempt) {
+  const Bytes size = attempt.rounded;
+  const StreamId stream = attempt.request.stream;
+  Lane& lane = lane_of(stream, size <= kLargestSmall);
+  reap();
+  if (attempt.rung == kGrow) {
+    attempt.rung = kGather;
+    if (LakeBlock* run = find_ordered(size, stream)) {
+      let_wait(stream, *run);
+      attempt.block = take_high(run, size);
+      return Answer::served;
+    }
+    const bool is_pressed = room() < granule_;
+    if (!is_pressed && size <= budget())
+      if (try_to(attempt, Step::Kind::map, [&] { return grow(lane, size); })) return Answer::served;
+    const bool may_wait_on_device = rules_.allow_internal_dependencies;
+    attempt.tried.push_back({may_wait_on_device ? Step::Kind::wait_on_device : Step::Kind::wait_for_events, false});
+    return may_wait_on_device ? Answer::behind_waits : Answer::after_events;
+  }
+  // What others are making may be enough for this request, too; and what they were promised cannot be gathered.
+  if (unlocker_ != nullptr) unlocker_->wait_for_others();
+  // With next to nothing to spare, an unlucky choice of places is one too many: it is made as if no stream lagged.
+  // Not where little is live: then there is no such choice.
+  const double most = static_cast<double>(budget().count);
+  const bool is_scarce = static_cast<double>((used_ + size).count) > (1 - kScarce) * most && size <= budget();
+  if (is_scarce && used_.count > budget().count / 2 && find_elsewhere(size, stream) == nullptr) wait_for_streams();
+  Answer answer = gather(attempt, lane);
+  if (answer == Answer::no_memory && has_more_than_known()) answer = gather(attempt, lane);
+  if (answer == Answer::no_memory && wait_for_streams()) answer = gather(attempt, lane);
+  if (answer == Answer::no_memory && options_.may_spill) answer = spill(attempt, lane);
+  return answer;
+}
+
+bool LakeSpace::is_crowded() const {
+  return rules_.allow_internal_dependencies &&
+         static_cast<double>(used_.count) > kCrowded * static_cast<double>(budget().count);
+}
+
+bool LakeSpace::wait_for_streams() {
+  bool has_waited = false;
+  const auto wait = [&](StreamId stream, StreamClock::Stamp stamp) {
+    if (clock_.has_passed(stream, stamp)) return;
+    clock_.wait(stream, stamp);
+    has_waited = true;
+  };
+  for (const Retired& retired : retired_) wait(retired.stream, retired.stamp);
+  for (const Part& part : whole_chunks(nullptr)) wait(part.run->stream, part.run->free_since);
+  if (has_waited) reap();
+  return has_waited;
+}
+
+Bytes LakeSpace::free_outside() {
+  if (options_.location != Location::device) return free_host_memory();
+  Bytes sum{0};
+  for (const auto& device : devices_) sum = sum + device->free_memory();
+  return sum;
+}
+
+bool LakeSpace::has_more_than_known() {
+  bool has_more = false;
+  for (std::size_t i = 0; i < homes_.size(); ++i) {
+    Home& home = homes_[i];
+    if (home.most == home.total) continue;
+    const Bytes free = options_.location == Location::device ? devices_[i]->free_memory() : free_host_memory();
+    const Bytes now = std::min(home.total, home.held + home.promised + down(free));
+    has_more |= now > home.most;
+    home.most = std::max(home.most, now);
+  }
+  return has_more;
+}
+
+Space::Answer LakeSpace::gather(Attempt& attempt, Lane& lane) {
+  const Bytes size = attempt.rounded;
+  const StreamId stream = attempt.request.stream;
+  if (size > std::max(budget(), held_.now)) return Answer::no_memory;  // a limit below what is held takes nothing away
+  LakeBlock* run = find(size, stream);
+  if (run == nullptr) run = find_elsewhere(size, stream);
+  if (run != nullptr && (run->stream == stream || events_.can_record(run->stream))) {
+    let_wait(stream, *run);
+    attempt.block = take_high(run, size);
+    return Answer::served;
+  }
+  if (try_to(attempt, Step::Kind::map, [&] { return grow(lane, size); })) return Answer::served;
+  // A driver that has less than it should have makes the budget smaller; then a second plan may do with what is there.
+  for (int tries = 0; tries < 2; ++tries) {
+    const bool is_served = try_to(attempt, Step::Kind::gather, [&]() -> Block* {
+                             std::optional<Plan> found = plan(lane, size);
+                             if (!found) return nullptr;
+                             return carry_out(*found, size);
+                           }) != nullptr;
+    reap();
+    if (is_served) return Answer::served;
+    if (attempt.tried.empty() || !attempt.tried.back().has_failed) break;
+  }
+  attempt.tried.push_back({Step::Kind::gather, false});
+  return Answer::no_memory;
+}
+
+void LakeSpace::give_back(Block* block) {
+  ++operations_;
+  auto* mine = static_cast<LakeBlock*>(block);
+  used_ = used_ - mine->size;
+  ever_freed_ = ever_freed_ + mine->size;
+  if (mine->view != nullptr) {
+    end_view(mine);
+    return;
+  }
+  mine->state = BlockState::free;
+  mine->free_since = clock_.now(mine->stream);
+  mine->freed_at = events_.now();
+  offer(mine);
+}
+
+bool LakeSpace::gives_back_at_once(const Block& block) const {
+  return static_cast<const LakeBlock&>(block).view == nullptr;
+}
+
+void LakeSpace::for_each_owner(const Block& block, const std::function<void(StreamId)>& visit) const {
+  const auto& mine = static_cast<const LakeBlock&>(block);
+  visit(static_cast<const Range&>(*mine.memory).lane.stream);
+  if (mine.view == nullptr) return;
+  for (const View::Piece& piece : mine.view->pieces) visit(piece.lent->stream);
+}
+
+void LakeSpace::for_each(const std::function<void(const Block&)>& visit) const {
+  for_each_lane([&](const Lane& lane) {
+    for (const auto& range : lane.ranges)
+      for (const LakeBlock* block = range->lowest; block != nullptr; block = block->above()) visit(*block);
+  });
+}
+
+std::size_t LakeSpace::segment_count() const {
+  std::size_t count = 0;
+  for_each_lane([&](const Lane& lane) { count += lane.ranges.size(); });
+  return count;
+}
+
+Bytes LakeSpace::reserved_addresses() const {
+  Bytes sum{0};
+  for_each_lane([&](const Lane& lane) {
+    for (const auto& range : lane.ranges) sum = sum + range->range.size;
+  });
+  return sum;
+}
+
+Bytes LakeSpace::largest_free() const {
+  Bytes largest{0};
+  for (std::size_t stream = 0; stream < lanes_.size(); ++stream)
+    largest = std::max(largest, largest_free(static_cast<StreamId>(stream)));
+  return largest;
+}
+
+Bytes LakeSpace::largest_free(StreamId stream) const {
+  Bytes largest{0};
+  for (const bool is_small : {true, false})
+    if (const Lane* lane = known_lane(stream, is_small); lane != nullptr)
+      for (const FreeIndex* index : {&lane->free, &lane->spilled})
+        if (!index->is_empty()) largest = std::max(largest, index->last()->size);
+  return largest;
+}
+
+std::vector<Counter> LakeSpace::counters() const {
+  return {{"moved_chunks", counters_.moved_chunks},
+          {"borrowed_pieces", counters_.borrowed_pieces},
+          {"recreated_chunks", counters_.recreated_chunks},
+          {"stream_waits", counters_.stream_waits},
+          {"reused_by_event", counters_.reused_by_event},
+          {"reused_opportunistically", counters_.reused_opportunistically},
+          {"chunks", chunks_.size()},
+          {"reserved_addresses", reserved_addresses().count}};
+}
+
+void LakeSpace::for_each_piece(const Block& block, const std::function<void(std::size_t, Bytes)>& visit) const {
+  const auto& mine = static_cast<const LakeBlock&>(block);
+  Address at = mine.address;
+  if (mine.view != nullptr) {
+    const auto& pieces = mine.view->pieces;  // from high to low
+    for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) {
+      visit(piece->chunk->device, piece->lent->size);
+      at = at + piece->lent->size;
+    }
+  }
+  const Range& range = static_cast<const Range&>(*mine.memory);
+  while (at < mine.end()) {
+    const LakeChunk* chunk = range.chunk_at(at);
+    const Address end = std::min(chunk->at().end(), mine.end());
+    visit(chunk->device, end - at);
+    at = end;
+  }
+}
+
+std::optional<std::vector<AddressRange>> LakeSpace::mapped_ranges() const {
+  std::vector<AddressRange> ranges;
+  for (const auto& chunk : chunks_) ranges.push_back(chunk->at());
+  for_each([&](const Block& block) {
+    const auto& mine = static_cast<const LakeBlock&>(block);
+    if (mine.view == nullptr) return;
+    for (const View::Piece& piece : mine.view->pieces) ranges.push_back(piece.mapping.range());
+  });
+  return ranges;
+}
+
+std::uint64_t LakeSpace::generation(const Block& block) const {
+  const auto& mine = static_cast<const LakeBlock&>(block);
+  const Range& range = static_cast<const Range&>(*mine.memory);
+  std::uint64_t latest = mine.view == nullptr ? 0 : mine.view->since;
+  for (Address at = mine.view == nullptr ? mine.address : mine.view->top; at < mine.end();) {
+    const LakeChunk* chunk = range.chunk_at(at);
+    latest = std::max(latest, chunk->since);
+    at = chunk->at().end();
+  }
+  return latest;
+}
+
+Bytes LakeSpace::free_for(const Attempt&) const { return held_.now + held_on_host_.now - used_; }
+
+}  // namespace memlake

@@ -1,0 +1,117 @@
+#pragma once
+
+// Range: addresses of one stream and one class of sizes. Memory is added at its lower end, and blocks are cut from the
+// high end of a free run; so what is left over of a chunk is mostly its first part, which can be mapped a second time.
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "blocks/block.hpp"
+#include "blocks/free_index.hpp"
+#include "streams/stream_clock.hpp"
+#include "vmm/mapping.hpp"
+
+namespace memlake {
+
+struct Lane;
+struct LakeBlock;
+struct LakeChunk;
+
+/// Aliased mappings at the lower end of a live block: bytes that are at home elsewhere and lent from there.
+struct View {
+  struct Piece {
+    LakeChunk* chunk;
+    LakeBlock* lent;  ///< their block at home
+    Mapping mapping;
+    Bytes begin;  ///< in the chunk
+  };
+  std::vector<Piece> pieces;  ///< from high to low addresses
+  LakeBlock* dead = nullptr;  ///< addresses below the block that the lowest piece's mapping covers, too; may be null
+  Address top;                ///< where the block's own memory begins
+  std::uint64_t since = 0;    ///< as a chunk's
+};
+
+/// A block of a range. Its bytes may be partly another chunk's, shown by a view.
+struct LakeBlock : Block {
+  std::unique_ptr<View> view;      ///< of a live or pending block: the aliased part at its lower end
+  EventSource::Tick freed_at = 0;  ///< of a free block: when the last of its bytes was freed
+  bool is_spilled = false;         ///< of a free block: all its memory is the host's, else all is the devices'
+
+  /// Of a free block.
+  [[nodiscard]] StreamClock::Freed freed() const { return {stream, free_since, freed_at}; }
+  LakeBlock* below() const { return static_cast<LakeBlock*>(previous); }
+  LakeBlock* above() const { return static_cast<LakeBlock*>(next); }
+};
+
+class Range final : public SegmentMemory {
+ public:
+  Range(Lane& of, std::shared_ptr<Reservation> reserved, Bytes granule);
+
+  Lane& lane;
+  std::shared_ptr<Reservation> reservation;
+  LakeBlock* lowest = nullptr;  ///< the blocks tile the range
+  LakeBlock* highest = nullptr;
+  Bytes home;  ///< memory of the chunks that are at home here
+
+  [[nodiscard]] Bytes mapped() const override { return home; }
+  /// Who is at home at an address; null if nobody is.
+  [[nodiscard]] LakeChunk* chunk_at(Address address) const {
+    const std::size_t number = page_of(address);
+    return number < chunks_.size() ? chunks_[number] : nullptr;
+  }
+  void set_chunk(AddressRange pages, LakeChunk* chunk);
+  /// How much of it was ever used, from the top.
+  [[nodiscard]] Bytes depth() const { return page * chunks_.size(); }
+
+ private:
+  [[nodiscard]] std::size_t page_of(Address address) const {
+    return (range.end().value - 1 - address.value) / page.count;
+  }
+
+  std::vector<LakeChunk*> chunks_;  // by page, from the top
+};
+
+/// One physical chunk and the place where it is at home: mapped whole.
+struct LakeChunk {
+  std::shared_ptr<PhysicalChunk> memory;
+  std::optional<Mapping> home;
+  Address address;
+  Bytes size;
+  Range* range = nullptr;
+  std::size_t device = 0;   ///< by number in the space; the number of devices means: the host
+  bool is_spilled = false;  ///< on the host because the devices had no room
+  std::uint64_t since = 0;  ///< number of the settling that brought it here
+  std::size_t place = 0;    ///< in the space's list
+  std::uint32_t views = 0;  ///< aliased mappings of it that exist
+
+  [[nodiscard]] AddressRange at() const { return {address, size}; }
+};
+
+/// The ranges of one stream for one class of sizes.
+struct Lane {
+  StreamId stream;
+  BlockGroup& group;
+  FreeIndex free{FreeIndex::Ties::high};
+  FreeIndex spilled{FreeIndex::Ties::high};  ///< free blocks on the host, for when the devices have no room
+  std::vector<std::unique_ptr<Range>> ranges = {};
+  Bytes quantum;               ///< how much it grows by, beyond what is needed
+  std::uint64_t grown_at = 0;  ///< number of the operation at which it grew last
+
+  [[nodiscard]] bool is_small() const;
+  [[nodiscard]] Bytes bytes() const;
+};
+
+/// A part of a free run in a chunk: bytes [begin, end) of the chunk.
+struct Part {
+  LakeBlock* run;
+  LakeChunk* chunk;
+  Bytes begin;
+  Bytes end;
+
+  [[nodiscard]] Bytes size() const { return end - begin; }
+  [[nodiscard]] AddressRange place() const { return {chunk->address + begin, size()}; }
+};
+
+}  // namespace memlake

@@ -1,0 +1,230 @@
+#include "policies/segments/segment_space.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace memlake {
+
+PoolView SegmentSpace::view() const {
+  return {.blocks = blocks_, .held = held_.now, .device_total = device_total_, .limit = held_.most()};
+}
+
+Block* SegmentSpace::take(Bytes rounded, StreamId stream) {
+  BlockGroup& group = group_for(rounded);
+  Block* block = rules_->find(rounded, stream, group);
+  if (block == nullptr) return nullptr;
+  ++group.searches;
+  return cut(block, rounded);
+}
+
+Space::Answer SegmentSpace::obtain(Attempt& attempt) {
+  if (attempt.group == nullptr) {
+    BlockGroup& group = group_for(attempt.rounded);
+    ++group.searches;
+    attempt.group = &group;
+  }
+  while (true) {
+    const Step step = rules_->next(attempt, view());
+    switch (step.kind) {
+      case Step::Kind::take:
+        attempt.block = cut(step.block, attempt.rounded);
+        return Answer::served;
+      case Step::Kind::fail:
+        return Answer::no_memory;
+      case Step::Kind::wait_for_events:
+        attempt.tried.push_back({step.kind, false});
+        return Answer::after_events;
+      default:
+        run(step, attempt);
+        attempt.tried.push_back({step.kind, attempt.has_failed});
+    }
+  }
+}
+
+Block* SegmentSpace::cut(Block* block, Bytes rounded) {
+  blocks_.unindex(block);
+  if (!rules_->splits(*block, rounded)) return block;
+  Block* front = blocks_.cut_front(block, rounded);
+  blocks_.index(block);
+  return front;
+}
+
+void SegmentSpace::give_back(Block* block) {
+  block->state = BlockState::free;
+  blocks_.merge(block);
+  blocks_.index(block);
+  if (!rules_->keeps_freed_memory()) release_segment(block);
+}
+
+bool SegmentSpace::serves(const Block& block, Bytes rounded) const {
+  return block.group->is_small == rules_->is_small(rounded) && block.size >= rounded && !rules_->splits(block, rounded);
+}
+
+void SegmentSpace::shrink_to(Bytes keep, bool may_wait) {
+  std::vector<Block*> victims;
+  rules_->choose_everything(blocks_, victims);
+  for (Block* block : victims) {
+    if (held_.now <= keep) return;
+    if (!may_wait && !events_.is_idle(block->stream)) continue;
+    const Bytes most = held_.now - keep;
+    if (block->memory->is_expandable()) {
+      unmap(block, most);
+    } else if (block->size <= most) {
+      release_segment(block);
+    }
+  }
+}
+
+void SegmentSpace::release_everything() {
+  std::vector<Block*> victims;
+  rules_->choose_everything(blocks_, victims);
+  release(victims);
+}
+
+void SegmentSpace::release_bare_addresses() {
+  std::vector<Block*> bare;
+  for (const BlockGroup* group : {&blocks_.small, &blocks_.large})
+    for (const auto& [place, block] : group->unmapped)
+      if (block->is_whole_segment()) bare.push_back(block);
+  for (Block* block : bare) release_segment(block);
+}
+
+Bytes SegmentSpace::largest_free() const {
+  const std::size_t streams = std::max(blocks_.small.free.size(), blocks_.large.free.size());
+  Bytes largest{0};
+  for (std::size_t stream = 0; stream < streams; ++stream)
+    largest = std::max(largest, largest_free(static_cast<StreamId>(stream)));
+  return largest;
+}
+
+Bytes SegmentSpace::largest_free(StreamId stream) const {
+  Bytes largest{0};
+  for (const BlockGroup* group : {&blocks_.small, &blocks_.large})
+    if (const FreeIndex* index = group->index_of(stream); index != nullptr && !index->is_empty())
+      largest = std::max(largest, index->last()->size);
+  return largest;
+}
+
+std::optional<std::vector<AddressRange>> SegmentSpace::mapped_ranges() const {
+  if (!rules_->maps_its_memory()) return std::nullopt;
+  std::vector<AddressRange> ranges;
+  for (const auto& segment : segments_) static_cast<const ExpandableSegment&>(*segment).add_mapped(ranges);
+  return ranges;
+}
+
+std::uint64_t SegmentSpace::generation(const Block& block) const {
+  // The number of the segment above, so that a new segment at old addresses is another generation.
+  const std::uint64_t of_segment = (block.memory->serial + 1) << 32;
+  if (!block.memory->is_expandable()) return of_segment;
+  return of_segment + static_cast<const ExpandableSegment&>(*block.memory).generation({block.address, block.size});
+}
+
+Bytes SegmentSpace::free_for(const Attempt& attempt) const {
+  Bytes usable{0};
+  const FreeIndex* index = attempt.group == nullptr ? nullptr : attempt.group->index_of(attempt.request.stream);
+  for (const Block* block = index == nullptr ? nullptr : index->first(); block != nullptr; block = index->after(block))
+    usable = usable + block->size;
+  return usable;
+}
+
+void SegmentSpace::run(const Step& step, Attempt& attempt) {
+  try {
+    switch (step.kind) {
+      case Step::Kind::new_segment:
+        attempt.block = add_segment(std::make_unique<PlainSegment>(PlainAllocation(device_, step.size)), step, attempt);
+        held_.add(step.size);
+        break;
+      case Step::Kind::new_expandable:
+        attempt.block = add_segment(std::make_unique<ExpandableSegment>(device_, step.size, step.page), step, attempt);
+        break;
+      case Step::Kind::map:
+        attempt.block = map(step.block, step.size);
+        break;
+      case Step::Kind::release:
+        release(attempt.victims);
+        break;
+      case Step::Kind::take:
+      case Step::Kind::wait_for_events:
+      case Step::Kind::wait_on_device:
+      case Step::Kind::gather:
+      case Step::Kind::spill:
+      case Step::Kind::fail:
+        break;  // not for this executor
+    }
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::out_of_memory) throw;
+    attempt.has_failed = true;
+  }
+}
+
+Block* SegmentSpace::add_segment(std::unique_ptr<SegmentMemory> memory, const Step& step, const Attempt& attempt) {
+  const BlockState state = memory->is_expandable() ? BlockState::unmapped : BlockState::free;
+  BlockGroup& group = attempt.group->is_small ? blocks_.small : blocks_.large;
+  if (memory->is_expandable()) memory->lone = lone_addresses_.take(memory->range.size);
+  Block* block = blocks_.make(*memory, group, attempt.request.stream, memory->range, state);
+  memory->place = segments_.size();
+  memory->serial = step.serial.value_or(segments_made_);
+  ++segments_made_;
+  segments_.push_back(std::move(memory));
+  blocks_.index(block);
+  return block;
+}
+
+Block* SegmentSpace::map(Block* unmapped, Bytes size) {
+  auto& segment = static_cast<ExpandableSegment&>(*unmapped->memory);
+  const AddressRange mapped = segment.map(unmapped->address, size, accessors());
+  blocks_.unindex(unmapped);
+  if (mapped.size < unmapped->size) blocks_.index(blocks_.cut_back(unmapped, mapped.size));
+  unmapped->state = BlockState::free;
+  blocks_.merge(unmapped);
+  blocks_.index(unmapped);
+  held_.add(mapped.size);
+  return unmapped;
+}
+
+void SegmentSpace::release(const std::vector<Block*>& victims) {
+  for (Block* block : victims) {
+    if (!block->memory->is_expandable()) {
+      release_segment(block);
+    } else {
+      unmap(block, block->size);
+    }
+  }
+}
+
+void SegmentSpace::release_segment(Block* block) {
+  blocks_.unindex(block);
+  if (block->memory->is_expandable()) {
+    lone_addresses_.give_back(block->memory->lone);
+  } else {
+    held_.subtract(block->size);
+  }
+  const std::size_t place = block->memory->place;
+  std::swap(segments_[place], segments_.back());
+  segments_[place]->place = place;
+  segments_.pop_back();
+  blocks_.destroy(block);
+}
+
+void SegmentSpace::unmap(Block* block, Bytes most) {
+  auto& segment = static_cast<ExpandableSegment&>(*block->memory);
+  AddressRange unmapped = segment.whole_pages({block->address, block->size});
+  // Of a part, the rear pages go: what stays in front is joined with its neighbour more often.
+  if (const Bytes part{most.count / segment.page.count * segment.page.count}; part < unmapped.size)
+    unmapped = {unmapped.begin + (unmapped.size - part), part};
+  if (unmapped.size.count == 0) return;
+  events_.wait_for_stream(block->stream);  // its own work may still be running on these pages
+  segment.unmap(unmapped);
+  held_.subtract(unmapped.size);
+  blocks_.unindex(block);
+  if (const Bytes before = unmapped.begin - block->address; before.count > 0)
+    blocks_.index(blocks_.cut_front(block, before));
+  if (block->size > unmapped.size) blocks_.index(blocks_.cut_back(block, unmapped.size));
+  block->state = BlockState::unmapped;
+  blocks_.merge(block);
+  blocks_.index(block);
+  if (block->is_whole_segment()) release_segment(block);
+}
+
+}  // namespace memlake

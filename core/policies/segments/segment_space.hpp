@@ -1,0 +1,69 @@
+#pragma once
+
+// SegmentSpace: the space of policies that cut blocks out of segments and decide step by step. It asks the policy for
+// the next step and carries it out; a step that fails leaves everything as it was.
+
+#include <memory>
+#include <vector>
+
+#include "blocks/lone_addresses.hpp"
+#include "policies/segments/segment_rules.hpp"
+#include "policies/segments/segments.hpp"
+#include "policies/space.hpp"
+
+namespace memlake {
+
+class SegmentSpace final : public Space {
+ public:
+  SegmentSpace(std::shared_ptr<Device> device, std::unique_ptr<SegmentRules> rules, EventSource& events, Bytes limit)
+      : Space(std::move(device), events, limit), rules_(std::move(rules)) {}
+
+  [[nodiscard]] Bytes round(Bytes requested) const override { return rules_->round(requested); }
+  Block* take(Bytes rounded, StreamId stream) override;
+  Answer obtain(Attempt& attempt) override;
+  void give_back(Block* block) override;
+  [[nodiscard]] bool serves(const Block& block, Bytes rounded) const override;
+  [[nodiscard]] bool keeps_freed_memory() const override { return rules_->keeps_freed_memory(); }
+  void trim(Bytes keep) override { shrink_to(keep, false); }
+  /// The same, and if it may, waits for the streams whose memory goes.
+  void shrink_to(Bytes keep, bool may_wait);
+  void release_everything() override;
+  void release_bare_addresses() override;
+
+  void for_each(const std::function<void(const Block&)>& visit) const override { blocks_.for_each(visit); }
+  [[nodiscard]] std::size_t segment_count() const override { return segments_.size(); }
+  [[nodiscard]] Bytes largest_free() const override;
+  [[nodiscard]] Bytes largest_free(StreamId stream) const override;
+  [[nodiscard]] Bytes free_for(const Attempt& attempt) const override;
+  [[nodiscard]] std::uint64_t generation(const Block& block) const override;
+  void check(InvariantReport& report) const override;
+
+  [[nodiscard]] const BlockMap& blocks() const { return blocks_; }
+  [[nodiscard]] const std::vector<std::unique_ptr<SegmentMemory>>& segments() const { return segments_; }
+
+ protected:
+  [[nodiscard]] std::optional<std::vector<AddressRange>> mapped_ranges() const override;
+
+ private:
+  [[nodiscard]] PoolView view() const;
+  BlockGroup& group_for(Bytes rounded) { return rules_->is_small(rounded) ? blocks_.small : blocks_.large; }
+  /// Takes an indexed free block out of its index, cut to size.
+  Block* cut(Block* block, Bytes rounded);
+
+  /// Carries a step out. A driver without memory for it is noted in the attempt; other errors pass.
+  void run(const Step& step, Attempt& attempt);
+  Block* add_segment(std::unique_ptr<SegmentMemory> memory, const Step& step, const Attempt& attempt);
+  Block* map(Block* unmapped, Bytes size);
+  void release(const std::vector<Block*>& victims);
+  void release_segment(Block* block);
+  /// Takes the memory from whole pages of the block, from `most` bytes at most.
+  void unmap(Block* block, Bytes most);
+
+  std::unique_ptr<SegmentRules> rules_;
+  BlockMap blocks_;
+  std::vector<std::unique_ptr<SegmentMemory>> segments_;  // found by a block's `memory`
+  std::uint64_t segments_made_ = 0;
+  LoneAddresses lone_addresses_;
+};
+
+}  // namespace memlake

@@ -1,0 +1,52 @@
+// Verifies what must always hold of whole blocks, from their chunks.
+
+#include <algorithm>
+#include <set>
+
+#include "policies/address_check.hpp"
+#include "policies/shareable/shareable_space.hpp"
+
+namespace memlake {
+
+void ShareableSpace::check(InvariantReport& report) const {
+  std::set<const ShareableRange*> offered;
+  for (const auto& [key, ranges] : free_)
+    for (const ShareableRange* range : ranges) {
+      if (!offered.insert(range).second) report.add("I6: ", place(range->block), " is offered twice");
+      if (key != std::pair{range->block.stream, range->block.size.count})
+        report.add("I6: ", place(range->block), " is offered to another stream, or as another size");
+    }
+  std::set<const PhysicalChunk*> chunks;
+  std::vector<AddressRange> covered;
+  std::vector<Bytes> held_on(devices_.size());
+  Bytes held{0};
+  for (std::size_t i = 0; i < ranges_.size(); ++i) {
+    const ShareableRange& range = *ranges_[i];
+    const Block& block = range.block;
+    covered.push_back(range.range);
+    if (range.place != i) report.add("I5: ", place(block), " is not where the pool looks for it");
+    if (AddressRange{block.address, block.size} != range.range || block.memory != &range || !block.is_whole)
+      report.add("I1: ", place(block), " does not cover its range");
+    Address next = range.range.begin;
+    for (const ShareableRange::Part& part : range.parts) {
+      if (!part.mapping.is_open() || part.mapping.range().begin != next)
+        report.add("I1: ", place(block), " has a gap between two chunks");
+      next = part.mapping.range().end();
+      if (part.size() != part.mapping.chunk()->size()) report.add("I3: ", place(block), " does not own a chunk whole");
+      if (!chunks.insert(part.mapping.chunk().get()).second)
+        report.add("I3: ", place(block), " has a chunk that another block has, too");
+      held_on[part.device] = held_on[part.device] + part.size();
+      held = held + part.size();
+    }
+    if (next != range.range.end()) report.add("I1: ", place(block), " ends with a gap");
+    if ((block.state == BlockState::free) != offered.contains(&range))
+      report.add("I6: ", place(block), block.state == BlockState::free ? " is free but not offered" : " is not free");
+    if (range.is_exported && (block.state == BlockState::free || block.stream != kNoStream))
+      report.add("I3: ", place(block), " was exported, but may be used again");
+  }
+  check_apart(std::move(covered), report);
+  if (held != held_.now || held_on != held_on_)
+    report.add("I4: whole blocks have ", held.count, " bytes of memory, but ", held_.now.count, " are held");
+}
+
+}  // namespace memlake

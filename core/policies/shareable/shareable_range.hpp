@@ -1,0 +1,69 @@
+#pragma once
+
+// ShareableRange: neighbouring mappings of exportable chunks, and the one block over all of them. Chunks of a range
+// never serve two blocks, so whoever is given one of them sees nothing else.
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "blocks/block.hpp"
+#include "blocks/block_map.hpp"
+#include "streams/stream_clock.hpp"
+#include "vmm/mapping.hpp"
+
+namespace memlake {
+
+struct ShareableRange final : SegmentMemory {
+  /// One chunk at its place.
+  struct Part {
+    Mapping mapping;
+    std::size_t device;  ///< by number in the space
+
+    [[nodiscard]] Bytes size() const { return mapping.range().size; }
+  };
+
+  /// pre: the parts are neighbours, in order of their addresses.
+  ShareableRange(std::vector<Part> neighbours, Bytes granule, BlockGroup& group, StreamId stream)
+      : SegmentMemory(covered_by(neighbours), granule), parts(std::move(neighbours)) {
+    block = block_over(*this, group, stream);
+    block.is_whole = true;
+  }
+
+  [[nodiscard]] Bytes mapped() const override { return range.size; }
+  /// While it is free.
+  [[nodiscard]] StreamClock::Freed freed() const { return {block.stream, block.free_since, freed_at}; }
+  /// How many of the last parts have exactly so many bytes together; 0 if no number of them has.
+  [[nodiscard]] std::size_t parts_at_end(Bytes size) const {
+    Bytes sum{0};
+    for (std::size_t count = 1; count <= parts.size() && sum < size; ++count) {
+      sum = sum + parts[parts.size() - count].size();
+      if (sum == size) return count;
+    }
+    return 0;
+  }
+
+  void drop_last(std::size_t count) {
+    while (count-- > 0) parts.pop_back();
+  }
+  /// After its last parts were taken.
+  void shrink_by(Bytes size) {
+    range.size = range.size - size;
+    block.size = range.size;
+  }
+
+  std::vector<Part> parts;
+  Block block{};
+  EventSource::Tick freed_at = 0;  ///< while it is free: when that was
+  bool is_exported = false;
+  bool is_stock = false;  ///< made in advance and not yet used: may be handed out in parts
+
+ private:
+  static AddressRange covered_by(const std::vector<Part>& neighbours) {
+    const Address begin = neighbours.front().mapping.range().begin;
+    return {begin, neighbours.back().mapping.range().end() - begin};
+  }
+};
+
+}  // namespace memlake

@@ -1,0 +1,248 @@
+#include "policies/shareable/shareable_space.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+
+namespace memlake {
+
+namespace {
+
+// cuda.h: CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED.
+constexpr int kCanExport = 103;
+
+/// The ladder that is climbed on a miss.
+enum Rung : int { kServe, kGather, kEvents, kServeAgain, kGiveUp };
+
+}  // namespace
+
+ShareableSpace::ShareableSpace(std::vector<std::shared_ptr<Device>> devices, const ShareableOptions& options,
+                               EventSource& events, std::shared_ptr<Budget> budget)
+    : Space(devices, total_memory(devices), events, std::move(budget)),
+      devices_(std::move(devices)),
+      held_on_(devices_.size()),
+      options_(options),
+      granule_(common_granularity(devices_)),
+      clock_(events) {
+  for (const auto& device : devices_) {
+    if (device->attribute(kCanExport) == 0)
+      throw Error(ErrorKind::config, "device " + std::to_string(device->ordinal()) +
+                                         " cannot hand memory to other processes as file descriptors (its attribute " +
+                                         std::to_string(kCanExport) + " is 0)");
+  }
+  options_.largest_chunk = up(options_.largest_chunk);
+}
+
+Bytes ShareableSpace::round(Bytes requested) const { return up(requested); }
+
+Bytes ShareableSpace::room(bool asks_driver) {
+  const Bytes most = std::min(held_.most(), device_total_);
+  const Bytes left = most > held_.now ? down(most - held_.now) : Bytes{0};
+  if (!asks_driver) return left;
+  Bytes physical{0};
+  for (const auto& device : devices_) physical = physical + down(device->free_memory());
+  return std::min(left, physical);
+}
+
+void ShareableSpace::index(ShareableRange& range) {
+  free_[{range.block.stream, range.range.size.count}].push_back(&range);
+}
+
+void ShareableSpace::unindex(ShareableRange& range) {
+  std::erase(free_.at({range.block.stream, range.range.size.count}), &range);
+}
+
+ShareableRange& ShareableSpace::keep(std::unique_ptr<ShareableRange> range) {
+  range->place = ranges_.size();
+  range->serial = ++ranges_made_;
+  ranges_.push_back(std::move(range));
+  return *ranges_.back();
+}
+
+void ShareableSpace::forget(ShareableRange& range) {
+  const std::size_t place = range.place;
+  std::swap(ranges_[place], ranges_.back());
+  ranges_[place]->place = place;
+  ranges_.pop_back();
+}
+
+Block* ShareableSpace::take(Bytes rounded, StreamId stream) {
+  const auto found = free_.find({stream, rounded.count});
+  if (found == free_.end() || found->second.empty()) return nullptr;
+  ShareableRange& range = *found->second.back();  // the one freed last
+  found->second.pop_back();
+  range.is_stock = false;
+  return &range.block;
+}
+
+template <class Act>
+Block* ShareableSpace::try_to(Attempt& attempt, Step::Kind kind, Act&& act) {
+  try {
+    attempt.block = act();
+    if (attempt.block != nullptr) attempt.tried.push_back({kind, false});
+    return attempt.block;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::out_of_memory) throw;
+    has_driver_refused_ = true;
+    attempt.tried.push_back({kind, true});
+    return nullptr;
+  }
+}
+
+Space::Answer ShareableSpace::obtain(Attempt& attempt) {
+  const Bytes size = attempt.rounded;
+  const StreamId stream = attempt.request.stream;
+  if (attempt.rung == kServe) has_driver_refused_ = false;
+  while (true) {
+    switch (attempt.rung++) {
+      case kServe:
+        // Memory that others of this size will want again is spared as long as there is room for new memory.
+        attempt.block = take_elsewhere(size, stream);
+        if (attempt.block == nullptr) attempt.block = split_stock(size, stream);
+        if (attempt.block != nullptr) return Answer::served;
+        if (try_to(attempt, Step::Kind::map, [&] { return grow(size, stream); })) return Answer::served;
+        break;
+      case kGather:
+        if (try_to(attempt, Step::Kind::gather, [&] { return gather(size, stream, false); })) return Answer::served;
+        break;
+      case kEvents:
+        attempt.tried.push_back({Step::Kind::wait_for_events, false});
+        return Answer::after_events;
+      case kServeAgain:
+        // What others are making counts against the budget until they are back.
+        if (unlocker_ != nullptr) unlocker_->wait_for_others();
+        attempt.block = take(size, stream);
+        if (attempt.block != nullptr) return Answer::served;
+        if (try_to(attempt, Step::Kind::gather, [&] { return gather(size, stream, true); })) return Answer::served;
+        break;
+      default:
+        return Answer::no_memory;
+    }
+  }
+}
+
+bool ShareableSpace::has_passed(const ShareableRange& range) {
+  return clock_.has_passed(range.block.stream, range.block.free_since);
+}
+
+bool ShareableSpace::may_have(StreamId stream, const ShareableRange& range) {
+  return clock_.reuse(stream, range.freed(), rules_) != StreamClock::Reuse::none;
+}
+
+Block* ShareableSpace::take_elsewhere(Bytes size, StreamId stream) {
+  for (auto& [key, ranges] : free_) {
+    if (key.second != size.count || key.first == stream) continue;
+    for (std::size_t i = ranges.size(); i-- > 0;) {
+      ShareableRange& range = *ranges[i];
+      if (!may_have(stream, range)) continue;
+      ranges.erase(ranges.begin() + static_cast<std::ptrdiff_t>(i));
+      range.block.stream = stream;
+      range.is_stock = false;
+      return &range.block;
+    }
+  }
+  return nullptr;
+}
+
+Block* ShareableSpace::split_stock(Bytes size, StreamId stream) {
+  ShareableRange* best = nullptr;
+  for_each_free([&](ShareableRange& range) {
+    if (!range.is_stock || range.parts_at_end(size) == 0) return;
+    if (best != nullptr && best->range.size <= range.range.size) return;
+    if (may_have(stream, range)) best = &range;
+  });
+  if (best == nullptr) return nullptr;
+  unindex(*best);
+  const std::size_t cut_count = best->parts_at_end(size);
+  const auto from = best->parts.end() - static_cast<std::ptrdiff_t>(cut_count);
+  std::vector<ShareableRange::Part> cut(std::make_move_iterator(from), std::make_move_iterator(best->parts.end()));
+  ShareableRange& made = keep(std::make_unique<ShareableRange>(std::move(cut), granule_, group_, stream));
+  made.serial = best->serial;  // nothing else came to lie behind these addresses
+  best->drop_last(cut_count);
+  if (best->parts.empty()) {
+    forget(*best);
+  } else {
+    best->shrink_by(size);
+    index(*best);
+  }
+  return &made.block;
+}
+
+Block* ShareableSpace::grow(Bytes size, StreamId stream) {
+  // Not to find out chunk by chunk that a large one does not fit.
+  return size > room(size > options_.largest_chunk) ? nullptr : join(create(size, stream), stream);
+}
+
+void ShareableSpace::give_back(Block* block) {
+  ShareableRange& range = range_of(*block);
+  if (range.is_exported) return release(range);
+  // What no caller had in hand was made in advance.
+  range.is_stock = block->state == BlockState::free;
+  block->state = BlockState::free;
+  block->free_since = clock_.now(block->stream);
+  range.freed_at = events_.now();
+  index(range);
+}
+
+bool ShareableSpace::serves(const Block& block, Bytes rounded) const {
+  return block.size == rounded && !range_of(block).is_exported;
+}
+
+void ShareableSpace::for_each_owner(const Block& block, const std::function<void(StreamId)>& visit) const {
+  if (!range_of(block).is_exported) visit(block.stream);
+}
+
+void ShareableSpace::for_each(const std::function<void(const Block&)>& visit) const {
+  for (const auto& range : ranges_) visit(range->block);
+}
+
+Bytes ShareableSpace::largest_free() const {
+  Bytes largest{0};
+  for_each_free([&](const ShareableRange& range) { largest = std::max(largest, range.range.size); });
+  return largest;
+}
+
+Bytes ShareableSpace::largest_free(StreamId stream) const {
+  Bytes largest{0};
+  for_each_free([&](const ShareableRange& range) {
+    if (range.block.stream == stream) largest = std::max(largest, range.range.size);
+  });
+  return largest;
+}
+
+Bytes ShareableSpace::free_for(const Attempt&) const {
+  Bytes free{0};
+  for_each_free([&](const ShareableRange& range) { free = free + range.range.size; });
+  return free;
+}
+
+std::optional<std::vector<AddressRange>> ShareableSpace::mapped_ranges() const {
+  std::vector<AddressRange> ranges;
+  for (const auto& range : ranges_) ranges.push_back(range->range);
+  return ranges;
+}
+
+std::uint64_t ShareableSpace::generation(const Block& block) const {
+  // Apart from those of the policy's space, at whose old addresses a range may come to lie.
+  return (std::uint64_t{1} << 62) + range_of(block).serial;
+}
+
+void ShareableSpace::for_each_piece(const Block& block, const std::function<void(std::size_t, Bytes)>& visit) const {
+  for (const ShareableRange::Part& part : range_of(block).parts) visit(part.device, part.size());
+}
+
+std::vector<ExportedChunk> ShareableSpace::descriptors_of(const Block& block) const {
+  std::vector<ExportedChunk> chunks;
+  chunks.reserve(range_of(block).parts.size());
+  for (const ShareableRange::Part& part : range_of(block).parts)
+    chunks.push_back({Descriptor(part.mapping.chunk()->export_fd()), part.size(), part.device});
+  return chunks;
+}
+
+void ShareableSpace::note_export(const Block& block) {
+  ShareableRange& range = range_of(block);
+  range.is_exported = true;
+  range.block.stream = kNoStream;
+}
+
+}  // namespace memlake

@@ -1,0 +1,142 @@
+#pragma once
+
+// ShareableSpace: the blocks of a pool that another process may be given. A block owns its chunks whole, whatever the
+// pool's policy is, because who imports a chunk sees all of it. What was exported is released when it is freed; what
+// was not is kept, with its addresses, for the next request of its size, and at the budget its chunks are stitched for
+// others.
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "policies/shareable/shareable_options.hpp"
+#include "policies/shareable/shareable_range.hpp"
+#include "policies/space.hpp"
+#include "streams/stream_clock.hpp"
+#include "vmm/descriptor.hpp"
+#include "vmm/stitched_range.hpp"
+
+namespace memlake {
+
+/// One chunk of an exported block.
+struct ExportedChunk {
+  Descriptor descriptor;
+  Bytes size;
+  std::size_t device;  ///< by number in the pool
+};
+
+class ShareableSpace final : public Space {
+ public:
+  /// Shares the budget of the pool's other space. Error(config) if a device cannot export memory.
+  ShareableSpace(std::vector<std::shared_ptr<Device>> devices, const ShareableOptions& options, EventSource& events,
+                 std::shared_ptr<Budget> budget);
+
+  [[nodiscard]] Bytes round(Bytes requested) const override;
+  Block* take(Bytes rounded, StreamId stream) override;
+  Answer obtain(Attempt& attempt) override;
+  void give_back(Block* block) override;
+  /// Never what was exported: others may still see its bytes.
+  [[nodiscard]] bool serves(const Block& block, Bytes rounded) const override;
+  [[nodiscard]] bool gives_back_at_once(const Block& block) const override { return !range_of(block).is_exported; }
+  /// What was exported goes back to no stream.
+  void for_each_owner(const Block& block, const std::function<void(StreamId)>& visit) const override;
+  void trim(Bytes keep) override;
+  void release_everything() override;
+  [[nodiscard]] std::optional<ReuseRules> reuse_rules() const override { return rules_; }
+  void set_reuse_rules(const ReuseRules& rules) override { rules_ = rules; }
+
+  void for_each(const std::function<void(const Block&)>& visit) const override;
+  [[nodiscard]] std::size_t segment_count() const override { return ranges_.size(); }
+  [[nodiscard]] Bytes largest_free() const override;
+  [[nodiscard]] Bytes largest_free(StreamId stream) const override;
+  [[nodiscard]] Bytes free_for(const Attempt& attempt) const override;
+  [[nodiscard]] std::uint64_t generation(const Block& block) const override;
+  void for_each_piece(const Block& block, const std::function<void(std::size_t, Bytes)>& visit) const override;
+  void check(InvariantReport& report) const override;
+
+  /// New descriptors of the block's chunks, in order. They are in the caller's hands, so the block must be told by
+  /// note_export().
+  [[nodiscard]] std::vector<ExportedChunk> descriptors_of(const Block& block) const;
+  /// From now on its chunks are released when the block is freed, and no stream gets them before.
+  void note_export(const Block& block);
+
+ protected:
+  [[nodiscard]] std::optional<std::vector<AddressRange>> mapped_ranges() const override;
+
+ private:
+  /// Chunks to take from the end of a free range: some for a request, and some more that are in the way.
+  struct Taking {
+    ShareableRange* range;
+    std::size_t moved = 0;
+    std::size_t released = 0;
+  };
+  struct Plan {
+    std::vector<Taking> takings;
+    Bytes fresh;
+  };
+  struct LooseChunk {
+    std::shared_ptr<PhysicalChunk> memory;
+    std::size_t device;
+  };
+
+  [[nodiscard]] static ShareableRange& range_of(const Block& block) {
+    return static_cast<ShareableRange&>(*block.memory);
+  }
+  [[nodiscard]] Bytes up(Bytes size) const { return size.rounded_up(granule_); }
+  [[nodiscard]] Bytes down(Bytes size) const { return size.rounded_down(granule_); }
+  /// What may still be made: by the budget, and by what the driver says that it has, if it is asked.
+  [[nodiscard]] Bytes room(bool asks_driver);
+  template <class Visit>
+  void for_each_free(Visit&& visit) const {
+    for (const auto& [key, ranges] : free_)
+      for (ShareableRange* range : ranges) visit(*range);
+  }
+
+  void index(ShareableRange& range);
+  void unindex(ShareableRange& range);
+  ShareableRange& keep(std::unique_ptr<ShareableRange> range);
+  void forget(ShareableRange& range);
+
+  /// What `act` gives; null if the driver had no memory for it, which is noted in the attempt.
+  template <class Act>
+  Block* try_to(Attempt& attempt, Step::Kind kind, Act&& act);
+  /// Whether its stream has passed the point at which it was freed: then it may be unmapped.
+  bool has_passed(const ShareableRange& range);
+  /// Whether a rule gives the free range to the stream without a wait.
+  bool may_have(StreamId stream, const ShareableRange& range);
+  /// A free range of this size of another stream that a rule gives to this one.
+  Block* take_elsewhere(Bytes size, StreamId stream);
+  /// A part of what was made in advance. No driver call.
+  Block* split_stock(Bytes size, StreamId stream);
+  /// Of new chunks alone; null if the budget has no room for it.
+  Block* grow(Bytes size, StreamId stream);
+  /// Of free chunks, and new ones for the rest; null if there are not enough of both.
+  Block* gather(Bytes size, StreamId stream, bool may_wait);
+
+  // Acting (whole_executor.cpp).
+  [[nodiscard]] std::optional<Plan> plan(Bytes size, bool may_wait);
+  [[nodiscard]] std::vector<std::size_t> device_order(StreamId stream) const;
+  /// New chunks of so many bytes together; all or none.
+  std::vector<LooseChunk> create(Bytes size, StreamId stream);
+  /// Takes the last chunks of a free range out of it. pre: its stream has passed.
+  std::vector<LooseChunk> detach(ShareableRange& range, std::size_t count);
+  /// A range over them. Whatever fails, they are released.
+  Block* join(std::vector<LooseChunk> chunks, StreamId stream);
+  void release(ShareableRange& range);
+
+  std::vector<std::shared_ptr<Device>> devices_;
+  std::vector<Bytes> held_on_;  // by device
+  ShareableOptions options_;
+  ReuseRules rules_;
+  Bytes granule_;
+  StreamClock clock_;
+  BlockGroup group_{false};  // only a name: free ranges are in free_
+  std::vector<std::unique_ptr<ShareableRange>> ranges_;
+  std::map<std::pair<StreamId, std::uint64_t>, std::vector<ShareableRange*>> free_;  // by stream and size
+  std::uint64_t ranges_made_ = 0;
+  bool has_driver_refused_ = false;  // since the request began
+};
+
+}  // namespace memlake

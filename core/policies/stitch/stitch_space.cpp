@@ -1,0 +1,374 @@
+#include "policies/stitch/stitch_space.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+#include "policies/torch/torch_rules.hpp"
+#include "policies/torch/torch_sizes.hpp"
+
+namespace memlake {
+
+namespace {
+
+/// The ladder that is climbed on a miss.
+enum Rung : int { kServe, kEvents, kServeAgain, kEverything, kGiveUp };
+
+Bytes difference(Bytes a, Bytes b) { return a > b ? a - b : Bytes{0}; }
+
+StitchOptions settle(StitchOptions options, const Device& device) {
+  options.chunk_size = std::max(options.chunk_size, torch::kSmallSegment)
+                           .rounded_up(device.granularity(CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  if (options.max_view_bytes.count == 0) options.max_view_bytes = device.total_memory() * 4;
+  return options;
+}
+
+}  // namespace
+
+StitchSpace::StitchSpace(std::shared_ptr<Device> device, const StitchOptions& options, EventSource& events, Bytes limit)
+    : Space(device, events, limit),
+      options_(settle(options, *device)),
+      small_(device, std::make_unique<TorchRules>(TorchOptions{}), events, limit),
+      blocks_(device, options_.chunk_size),
+      views_(options_, options_.chunk_size, events) {}
+
+Bytes StitchSpace::round(Bytes requested) const {
+  const Bytes rounded = small_.round(requested);
+  return torch::is_small(rounded) ? rounded : requested.rounded_up(blocks_.chunk());
+}
+
+bool StitchSpace::serves(const Block& block, Bytes rounded) const {
+  return block.group->is_small ? small_.serves(block, rounded) : block.size == rounded;
+}
+
+Block* StitchSpace::take(Bytes rounded, StreamId stream) {
+  if (torch::is_small(rounded)) return small_.take(rounded, stream);
+  const FreeIndex* index = blocks_.free_of(stream);
+  Block* block = index == nullptr ? nullptr : index->best_fit(rounded);
+  if (block == nullptr || block->size != rounded)
+    if (StitchedView* view = views_.find_exact(rounded, stream)) return take_view(*view, rounded);
+  if (block != nullptr) return blocks_.cut_out(block, {block->address, rounded});
+  StitchedView* larger = views_.find_larger(rounded, stream);
+  return larger == nullptr ? nullptr : take_view(*larger, rounded);
+}
+
+Block* StitchSpace::take_view(StitchedView& view, Bytes size) {
+  views_.start_use(view, size);
+  return use(view);
+}
+
+Block* StitchSpace::use(StitchedView& view) {
+  for (const StitchedView::Part& part : view.parts)
+    if (const AddressRange run = part.under(view.block.size); run.size.count > 0)
+      blocks_.cut_out(part.segment->block_at(run.begin), run)->state = BlockState::lent;
+  view.block.state = BlockState::live;
+  return &view.block;
+}
+
+void StitchSpace::give_back(Block* block) {
+  if (block->group->is_small) return small_.give_back(block);
+  if (block->group != &view_group_) return blocks_.put_back(block, BlockState::free);
+  auto& view = static_cast<StitchedView&>(*block->memory);
+  block->state = BlockState::free;
+  for (const StitchedView::Part& part : view.parts)
+    if (part.offset < block->size) blocks_.put_back(part.segment->block_at(part.run.begin), BlockState::free);
+  views_.end_use(view);
+}
+
+Bytes StitchSpace::room() {
+  const Bytes allowed = difference(std::min(held_.most(), device_total_), held_.now);
+  return has_driver_refused_ ? std::min(allowed, device_->free_memory()) : allowed;
+}
+
+/// Whatever small requests do in a scope, what they hold is counted at its end.
+class StitchSpace::FollowSmall {
+ public:
+  explicit FollowSmall(StitchSpace& space) : space_(space) {}
+  FollowSmall(const FollowSmall&) = delete;
+  FollowSmall& operator=(const FollowSmall&) = delete;
+  ~FollowSmall() {
+    const Bytes now = space_.small_.held().now;
+    if (now > space_.small_held_) space_.held_.add(now - space_.small_held_);
+    if (now < space_.small_held_) space_.held_.subtract(space_.small_held_ - now);
+    space_.small_held_ = now;
+  }
+
+ private:
+  StitchSpace& space_;
+};
+
+Space::Answer StitchSpace::obtain(Attempt& attempt) {
+  has_driver_refused_ = false;
+  if (torch::is_small(attempt.rounded)) return obtain_small(attempt);
+  attempt.group = &blocks_.group();
+  while (true) {
+    switch (attempt.rung++) {
+      case kServe:
+        if (serve(attempt)) return Answer::served;
+        break;
+      case kEvents:
+        attempt.tried.push_back({Step::Kind::wait_for_events, false});
+        return Answer::after_events;
+      case kServeAgain:
+        // What the wait set free is looked at first.
+        attempt.block = take(attempt.rounded, attempt.request.stream);
+        if (attempt.block != nullptr || serve(attempt)) return Answer::served;
+        break;
+      case kEverything:
+        // Only if it can help: a refusal that is certain leaves what is cached as it is.
+        if (!can_gain_from_releasing(attempt.rounded)) break;
+        attempt.is_retry = true;
+        try_to(Step::Kind::release, attempt, [&] {
+          release_everything();
+          return true;
+        });
+        if (serve(attempt)) return Answer::served;
+        break;
+      default:
+        return Answer::no_memory;
+    }
+  }
+}
+
+template <class Work>
+bool StitchSpace::try_to(Step::Kind kind, Attempt& attempt, Work&& work) {
+  attempt.has_failed = false;
+  bool is_done = false;
+  try {
+    is_done = work();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::out_of_memory) throw;
+    attempt.has_failed = true;
+    has_driver_refused_ = true;
+  }
+  if (is_done || attempt.has_failed) attempt.tried.push_back({kind, attempt.has_failed});
+  return is_done;
+}
+
+bool StitchSpace::serve(Attempt& attempt) {
+  const Bytes size = attempt.rounded;
+  const StreamId stream = attempt.request.stream;
+  const auto stitches = [&] {
+    return try_to(Step::Kind::gather, attempt, [&] { return (attempt.block = stitch(size, stream)) != nullptr; });
+  };
+  const auto grows = [&] {
+    return try_to(Step::Kind::new_segment, attempt, [&] { return (attempt.block = grow(size, stream)) != nullptr; });
+  };
+  if (size >= options_.frag_limit && stitches()) return true;
+  if (grows() || (attempt.has_failed && grows())) return true;  // then with what the driver has left
+  if (stitches()) return true;
+  if (attempt.has_failed) {
+    // It may be that page tables have no room.
+    const auto evicts = [&] {
+      views_.evict_idle();
+      return true;
+    };
+    if (try_to(Step::Kind::release, attempt, evicts) && stitches()) return true;
+  }
+  return try_to(Step::Kind::release, attempt, [&] { return release_of_others(attempt); }) && (stitches() || grows());
+}
+
+Block* StitchSpace::grow(Bytes size, StreamId stream) {
+  const Bytes allowed = room();
+  if (allowed < size) return nullptr;
+  // As PyTorch does, a request of less than 10 MiB gets a larger segment, which others will share.
+  const Bytes segment = std::max(torch::segment_size(size, {}), size).rounded_up(blocks_.chunk());
+  grow_by(segment <= allowed ? segment : size, stream);
+  return take_best_fit(size, stream);
+}
+
+template <class Work>
+auto StitchSpace::with_addresses(Work&& work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::address_exhaustion || !views_.has_idle()) throw;
+  }
+  views_.evict_idle();  // they have addresses
+  return work();
+}
+
+void StitchSpace::grow_by(Bytes size, StreamId stream) {
+  with_addresses([&] { blocks_.grow(stream, size); });
+  held_.add(size);
+}
+
+Block* StitchSpace::take_best_fit(Bytes size, StreamId stream) {
+  const FreeIndex* index = blocks_.free_of(stream);
+  Block* block = index == nullptr ? nullptr : index->best_fit(size);
+  return block == nullptr ? nullptr : blocks_.cut_out(block, {block->address, size});
+}
+
+Block* StitchSpace::stitch(Bytes size, StreamId stream) {
+  if (!views_.could_hold(size)) return nullptr;
+  const Bytes free = blocks_.free_bytes_of(stream);
+  if (free.count == 0) return nullptr;
+  if (free < size) {
+    if (room() < size - free) return nullptr;
+    grow_by(size - free, stream);
+    // It may have closed the gap between two blocks.
+    if (Block* block = take_best_fit(size, stream)) return block;
+  }
+  views_.make_room(size);
+  const std::vector<StitchedView::Part> parts = choose_parts(size, stream);
+  std::unique_ptr<StitchedView> view =
+      with_addresses([&] { return std::make_unique<StitchedView>(device_, parts, view_group_, stream); });
+  StitchedView& made = *view;
+  views_.add(std::move(view));
+  return use(made);
+}
+
+std::vector<StitchedView::Part> StitchSpace::choose_parts(Bytes size, StreamId stream) const {
+  // The largest first, so that there are few; of the last only what is missing, from the block that it fits best.
+  std::vector<StitchedView::Part> parts;
+  const FreeIndex& index = *blocks_.free_of(stream);
+  Bytes missing = size;
+  for (Block* block = index.last(); missing.count > 0; block = index.before(block)) {
+    if (block->size >= missing) block = index.best_fit(missing);
+    const Bytes taken = std::min(block->size, missing);
+    parts.push_back({&PrimitiveBlocks::segment_of(*block), {block->address, taken}, size - missing});
+    missing = missing - taken;
+  }
+  return parts;
+}
+
+Space::Answer StitchSpace::obtain_small(Attempt& attempt) {
+  const auto releases = [&](Bytes size) {
+    const bool is_done = try_to(Step::Kind::release, attempt, [&] { return release_for_small(size); });
+    attempt.has_failed = false;  // what follows is another ladder
+    return is_done;
+  };
+  while (true) {
+    // PyTorch's ladder gives all cached small memory back before it gives up; one chunk is cheaper.
+    if (const Bytes allowed = room(); allowed < torch::kSmallSegment) releases(torch::kSmallSegment - allowed);
+    if (held_.most() < Budget::kUnlimited) small_.set_limit(difference(held_.most(), held_.now - small_held_));
+    const FollowSmall follow(*this);
+    const Answer answer = small_.obtain(attempt);
+    if (answer != Answer::no_memory) return answer;
+    has_driver_refused_ = true;
+    if (!releases(torch::kSmallSegment)) return answer;
+    attempt = {.request = attempt.request, .rounded = attempt.rounded, .tried = std::move(attempt.tried)};
+  }
+}
+
+bool StitchSpace::can_gain_from_releasing(Bytes size) {
+  Bytes free{0};
+  for (const Block* block : free_blocks()) free = free + block->size;
+  return free.count > 0 && room() + free >= size;
+}
+
+bool StitchSpace::release_of_others(const Attempt& attempt) {
+  const StreamId stream = attempt.request.stream;
+  const Bytes own = blocks_.free_bytes_of(stream);
+  const Bytes allowed = room();
+  Bytes others{0};
+  std::vector<Block*> victims = free_blocks();
+  std::erase_if(victims, [&](const Block* block) { return block->stream == stream; });
+  for (const Block* block : victims) others = others + block->size;
+  if (own + allowed >= attempt.rounded || own + allowed + others + small_held_ < attempt.rounded) return false;
+  const Bytes lacking = attempt.rounded - own - allowed;
+  const Bytes target = difference(held_.now, lacking);
+  for (Block* block : victims)
+    if (held_.now > target) release(block, std::min(block->size, (held_.now - target).rounded_up(blocks_.chunk())));
+  shrink_small(target, true);
+  return held_.now <= target;
+}
+
+bool StitchSpace::release_for_small(Bytes size) {
+  Block* best = nullptr;
+  for (Block* block : free_blocks())
+    if (best == nullptr || block->size < best->size) best = block;
+  if (best == nullptr) return false;
+  release(best, std::min(best->size, size.rounded_up(blocks_.chunk())));
+  return true;
+}
+
+void StitchSpace::release(Block* block, Bytes size) {
+  const AddressRange run{block->address + (block->size - size), size};
+  events_.wait_for_stream(block->stream);  // its own work may still be running on these chunks
+  views_.evict_over(PrimitiveBlocks::segment_of(*block), run);
+  blocks_.release(block, run);
+  held_.subtract(size);
+}
+
+void StitchSpace::trim(Bytes keep) {
+  for (Block* block : free_blocks()) {
+    const Bytes most{difference(held_.now, keep).count / blocks_.chunk().count * blocks_.chunk().count};
+    if (most.count == 0) break;
+    if (!events_.is_idle(block->stream)) continue;
+    release(block, std::min(block->size, most));
+  }
+  shrink_small(keep, false);
+}
+
+void StitchSpace::shrink_small(Bytes keep, bool may_wait) {
+  if (held_.now <= keep) return;
+  const FollowSmall follow(*this);
+  small_.shrink_to(difference(keep, held_.now - small_held_), may_wait);
+}
+
+void StitchSpace::release_everything() {
+  views_.evict_idle();
+  for (Block* block : free_blocks()) release(block, block->size);
+  const FollowSmall follow(*this);
+  small_.release_everything();
+}
+
+std::vector<Block*> StitchSpace::free_blocks() const {
+  std::vector<Block*> blocks;
+  for (const auto& index : blocks_.group().free)
+    for (Block* block = index == nullptr ? nullptr : index->first(); block != nullptr; block = index->after(block))
+      blocks.push_back(block);
+  return blocks;
+}
+
+void StitchSpace::for_each(const std::function<void(const Block&)>& visit) const {
+  small_.for_each(visit);
+  blocks_.map().for_each([&](const Block& block) {
+    if (block.state != BlockState::lent) visit(block);
+  });
+  for (const auto& view : views_.views())
+    if (view->is_in_use()) visit(view->block);
+}
+
+std::size_t StitchSpace::segment_count() const { return small_.segment_count() + blocks_.segments().size(); }
+
+Bytes StitchSpace::largest_free() const {
+  Bytes largest = small_.largest_free();
+  for (const auto& index : blocks_.group().free)
+    if (index != nullptr && !index->is_empty()) largest = std::max(largest, index->last()->size);
+  return largest;
+}
+
+Bytes StitchSpace::largest_free(StreamId stream) const {
+  const FreeIndex* index = blocks_.free_of(stream);
+  const Bytes small = small_.largest_free(stream);
+  return index == nullptr || index->is_empty() ? small : std::max(small, index->last()->size);
+}
+
+Bytes StitchSpace::free_for(const Attempt& attempt) const {
+  if (torch::is_small(attempt.rounded)) return small_.free_for(attempt);
+  return blocks_.free_bytes_of(attempt.request.stream);
+}
+
+std::uint64_t StitchSpace::generation(const Block& block) const {
+  if (block.group->is_small) return small_.generation(block);
+  // A view is never mapped anew, so its number is enough; the highest bit tells it from those of segments.
+  if (block.group == &view_group_) return (std::uint64_t{1} << 63) + block.memory->serial;
+  const PrimitiveSegment& segment = PrimitiveBlocks::segment_of(block);
+  return ((segment.serial + 1) << 32) + segment.generation({block.address, block.size});
+}
+
+std::vector<Counter> StitchSpace::counters() const {
+  const StitchCounters& counters = views_.counters();
+  return {{"stitches", counters.stitches},
+          {"stitch_hits", counters.hits},
+          {"stitch_hit_rate", counters.hit_rate()},
+          {"stitch_evictions", counters.evictions},
+          {"stitch_bytes_saved", counters.in_use.peak.count},
+          {"stitched_views", std::uint64_t{views_.views().size()}},
+          {"stitched_bytes", views_.bytes().count},
+          {"stitched_mappings", views_.mappings()}};
+}
+
+}  // namespace memlake

@@ -1,0 +1,204 @@
+#include "policies/torch/torch_rules.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "policies/torch/torch_sizes.hpp"
+
+namespace memlake {
+
+namespace {
+
+/// The ladder that is climbed on a miss, cheapest first.
+enum Rung : int { kGarbage, kGrow, kAvailable, kGrowAgain, kEvents, kEverything, kGrowAtLast, kGiveUp };
+
+bool is_unlimited(Bytes size) { return size == TorchOptions::kUnlimited; }
+
+/// What a free block could grow to: itself and the addresses without memory right behind it.
+Bytes expandable_size(const Block& block) {
+  const bool can_grow = block.next != nullptr && block.next->state == BlockState::unmapped;
+  return can_grow ? block.size + block.next->size : block.size;
+}
+
+bool is_allocatable(const Block* block) {
+  return block != nullptr && (block->state == BlockState::free || block->state == BlockState::unmapped);
+}
+
+bool has_room(const Block* block, Bytes size) {
+  Bytes room{0};
+  for (; room < size && is_allocatable(block); block = block->next) room = room + block->size;
+  return room >= size;
+}
+
+/// The lowest place of the stream's expandable segments where `size` bytes fit, mapped or not.
+Block* find_place(const BlockGroup& group, StreamId stream, Bytes size) {
+  for (auto at = group.unmapped.lower_bound({stream, 0}); at != group.unmapped.end() && at->first.first == stream;
+       ++at) {
+    Block* block = at->second;
+    if (block->previous != nullptr && block->previous->state == BlockState::free) block = block->previous;
+    if (has_room(block, size)) return block;
+  }
+  return nullptr;
+}
+
+template <class Visit>
+void for_each_free(const BlockGroup& group, Visit&& visit) {
+  for (const auto& index : group.free)
+    for (Block* block = index == nullptr ? nullptr : index->first(); block != nullptr; block = index->after(block))
+      visit(block);
+}
+
+}  // namespace
+
+Bytes TorchRules::round(Bytes requested) const { return torch::round_request(requested, options_); }
+
+bool TorchRules::is_small(Bytes rounded) const { return torch::is_small(rounded); }
+
+Block* TorchRules::find(Bytes rounded, StreamId stream, BlockGroup& group) const {
+  const FreeIndex* index = group.index_of(stream);
+  Block* block = index == nullptr ? nullptr : index->best_fit(rounded);
+  if (block == nullptr) return nullptr;
+  if (block->memory->is_expandable()) {
+    // A block that can grow counts as large as it could become, so that the tail of a segment is taken last.
+    for (Block* next = index->after(block);
+         block->memory->is_expandable() && next != nullptr && expandable_size(*next) < expandable_size(*block);
+         next = index->after(block))
+      block = next;
+  }
+  if (is_unlimited(options_.max_split_size)) return block;
+  if (rounded < options_.max_split_size) return block->size >= options_.max_split_size ? nullptr : block;
+  return block->size >= rounded + options_.max_non_split_rounding ? nullptr : block;
+}
+
+bool TorchRules::splits(const Block& block, Bytes rounded) const {
+  const Bytes rest = block.size - rounded;
+  if (block.group->is_small || options_.is_expandable) return rest >= torch::kMinBlock;
+  return rounded < options_.max_split_size && rest > torch::kLargestSmall;
+}
+
+Step TorchRules::next(Attempt& attempt, const PoolView& view) const {
+  while (true) {
+    switch (attempt.rung) {
+      case kGarbage:
+        attempt.rung = kGrow;
+        if (choose_garbage(view, attempt.victims)) return {.kind = Step::Kind::release};
+        break;
+      case kGrow:
+      case kGrowAgain:
+      case kGrowAtLast:
+        if (!attempt.has_failed) {
+          const std::optional<Step> step = grow(attempt, view);
+          if (step) return *step;
+        }
+        attempt.has_failed = false;
+        attempt.block = nullptr;
+        ++attempt.rung;
+        break;
+      case kAvailable:
+        attempt.rung = choose_available(attempt, attempt.victims) ? kGrowAgain : kEvents;
+        if (!attempt.victims.empty()) return {.kind = Step::Kind::release};
+        break;
+      case kEvents:
+        attempt.rung = kEverything;
+        return {.kind = Step::Kind::wait_for_events};
+      case kEverything:
+        // What the wait freed is not searched for a fit, only given back: torch issue 189504, kept as it is.
+        attempt.rung = kGrowAtLast;
+        attempt.is_retry = true;
+        choose_everything(view.blocks, attempt.victims);
+        return {.kind = Step::Kind::release};
+      default:
+        return {.kind = Step::Kind::fail};
+    }
+  }
+}
+
+std::optional<Step> TorchRules::grow(const Attempt& attempt, const PoolView& view) const {
+  const bool is_beginning = attempt.block == nullptr;
+  const Bytes segment = torch::segment_size(attempt.rounded, options_);
+  // The limit is compared with a whole segment, also where only pages are added.
+  if (is_beginning && view.limit < TorchOptions::kUnlimited && view.held + segment > view.limit) return std::nullopt;
+  if (options_.is_expandable) return grow_expandable(attempt, view);
+  if (is_beginning) return Step{.kind = Step::Kind::new_segment, .size = segment};
+  return Step{.kind = Step::Kind::take, .block = attempt.block};
+}
+
+Step TorchRules::grow_expandable(const Attempt& attempt, const PoolView& view) const {
+  const Bytes size = attempt.rounded;
+  Block* block = attempt.block;
+  if (block == nullptr) block = find_place(*attempt.group, attempt.request.stream, size);
+  if (block == nullptr) {
+    // Addresses for 9/8 of the device, in whole pages: some may have to be left unmapped in the middle.
+    const Bytes page = attempt.group->is_small ? torch::kSmallSegment : options_.large_segment_size;
+    const std::uint64_t wanted = view.device_total.count + view.device_total.count / 8;
+    const std::uint64_t pages = (wanted + page.count - 1) / page.count;
+    return {.kind = Step::Kind::new_expandable, .size = page * pages, .page = page};
+  }
+  if (block->state == BlockState::unmapped)
+    return {.kind = Step::Kind::map, .block = block, .size = std::min(block->size, size)};
+  if (block->size < size)
+    return {.kind = Step::Kind::map, .block = block->next, .size = std::min(block->next->size, size - block->size)};
+  return {.kind = Step::Kind::take, .block = block};
+}
+
+bool TorchRules::choose_garbage(const PoolView& view, std::vector<Block*>& victims) const {
+  victims.clear();
+  if (options_.garbage_collection_threshold <= 0 || view.limit == TorchOptions::kUnlimited) return false;
+  const Bytes threshold{
+      static_cast<std::uint64_t>(options_.garbage_collection_threshold * static_cast<double>(view.limit.count))};
+  if (view.held <= threshold) return false;
+  const Bytes target = view.held - threshold;
+  const BlockGroup& group = view.blocks.large;
+  const auto age = [&](const Block* block) { return group.searches - block->free_since; };
+  std::vector<Block*> candidates;
+  std::uint64_t total_age = 0;
+  for_each_free(group, [&](Block* block) {
+    if (!block->is_whole_segment()) return;
+    candidates.push_back(block);
+    total_age += age(block);
+  });
+  auto count = static_cast<std::int64_t>(candidates.size());
+  Bytes reclaimed{0};
+  for (bool has_chosen = true; has_chosen && reclaimed < target && count > 0;) {
+    has_chosen = false;
+    const double mean = static_cast<double>(total_age) / static_cast<double>(count);
+    for (Block*& block : candidates) {
+      if (block == nullptr || block->memory->is_expandable() || static_cast<double>(age(block)) < mean) continue;
+      has_chosen = true;
+      reclaimed = reclaimed + block->size;
+      total_age -= age(block);
+      --count;
+      victims.push_back(std::exchange(block, nullptr));
+    }
+  }
+  return !victims.empty();
+}
+
+bool TorchRules::choose_available(const Attempt& attempt, std::vector<Block*>& victims) const {
+  victims.clear();
+  const FreeIndex* index = attempt.group->index_of(attempt.request.stream);
+  if (is_unlimited(options_.max_split_size) || index == nullptr) return false;
+  const Bytes key = std::max(attempt.rounded, options_.max_split_size);
+  if (Block* block = index->best_fit(key); block != nullptr && !block->memory->is_expandable()) {
+    victims.push_back(block);
+    return true;
+  }
+  Bytes released{0};
+  for (Block* block = index->last_below(key);
+       block != nullptr && released < key && block->size >= options_.max_split_size; block = index->before(block)) {
+    if (block->memory->is_expandable()) continue;
+    released = released + block->size;
+    victims.push_back(block);
+  }
+  return released >= key;  // if not, they are released all the same, but growing is not tried
+}
+
+void TorchRules::choose_everything(const BlockMap& blocks, std::vector<Block*>& victims) const {
+  victims.clear();
+  for (const BlockGroup* group : {&blocks.large, &blocks.small})
+    for_each_free(*group, [&](Block* block) {
+      if (block->memory->is_expandable() || block->is_whole_segment()) victims.push_back(block);
+    });
+}
+
+}  // namespace memlake

@@ -1,0 +1,36 @@
+#pragma once
+
+// TorchRules: PyTorch's caching allocator and its expandable segments, to the byte (docs/design/ names the judge). The
+// two are one class there and here: they differ in where new memory comes from and in a few comparisons.
+
+#include <optional>
+
+#include "policies/segments/segment_rules.hpp"
+#include "policies/torch/torch_options.hpp"
+
+namespace memlake {
+
+class TorchRules final : public SegmentRules {
+ public:
+  explicit TorchRules(const TorchOptions& options) : options_(options) {}
+
+  [[nodiscard]] Bytes round(Bytes requested) const override;
+  [[nodiscard]] bool is_small(Bytes rounded) const override;
+  [[nodiscard]] Block* find(Bytes rounded, StreamId stream, BlockGroup& group) const override;
+  Step next(Attempt& attempt, const PoolView& view) const override;
+  [[nodiscard]] bool splits(const Block& block, Bytes rounded) const override;
+  void choose_everything(const BlockMap& blocks, std::vector<Block*>& victims) const override;
+  [[nodiscard]] bool maps_its_memory() const override { return options_.is_expandable; }
+
+ private:
+  /// The next step to new memory; nothing if the limit forbids it.
+  [[nodiscard]] std::optional<Step> grow(const Attempt& attempt, const PoolView& view) const;
+  [[nodiscard]] Step grow_expandable(const Attempt& attempt, const PoolView& view) const;
+  [[nodiscard]] bool choose_garbage(const PoolView& view, std::vector<Block*>& victims) const;
+  /// Oversize blocks of the stream; true if they are enough for the request.
+  [[nodiscard]] bool choose_available(const Attempt& attempt, std::vector<Block*>& victims) const;
+
+  TorchOptions options_;
+};
+
+}  // namespace memlake

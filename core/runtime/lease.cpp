@@ -1,0 +1,116 @@
+#include "runtime/lease.hpp"
+
+#include "runtime/live_pool.hpp"
+
+namespace memlake {
+
+namespace {
+
+constexpr const char* kNoun = "the buffer";
+
+}  // namespace
+
+Lease::~Lease() {
+  if (closed_on_ && !is_exiting()) {
+    // Nobody is left to unpin it.
+    try {
+      free_or_wait(*closed_on_);
+    } catch (const Error& error) {
+      report_undo_failure(error);
+    }
+  }
+  ownership_.end_quietly([this] {
+    if (block_ != nullptr) free_or_wait(stream_);
+  });
+}
+
+void Lease::free_or_wait(StreamId stream) {
+  try {
+    pool_->free(block_, stream);
+  } catch (const Error&) {
+    // Nobody can try again later, so this waits for what could not be recorded.
+    pool_->free_after_wait(block_, stream);
+  }
+}
+
+void Lease::require_open() const { ownership_.require(kNoun); }
+
+std::unique_lock<Lock> Lease::lock_open() const {
+  require_open();
+  auto lock = pool_->open_lock();
+  require_open();
+  return lock;
+}
+
+ExportedBlock Lease::export_memory() const {
+  const auto lock = lock_open();
+  if (block_ == nullptr)
+    throw Error(ErrorKind::invalid_argument, "the buffer is empty: there is no memory that could be shared");
+  return std::move(pool_->export_blocks({block_}).front());
+}
+
+StreamName Lease::stream_name() const { return pool_->name_of(stream_); }
+
+std::vector<std::pair<std::size_t, Bytes>> Lease::pieces() const {
+  const auto lock = lock_open();
+  if (block_ == nullptr) return {};
+  return pool_->pieces_of(*block_);
+}
+
+std::uint64_t Lease::generation() const {
+  const auto lock = lock_open();
+  return block_ == nullptr ? 0 : pool_->pool_->space_of(*block_).generation(*block_);
+}
+
+void Lease::pin() {
+  require_open();
+  pool_->with_lock([this] { pins_.fetch_add(1); });
+}
+
+void Lease::unpin() {
+  const bool is_last_of_closed = pool_->with_lock([this] {
+    if (pins_.load() == 0) throw Error(ErrorKind::invalid_free, "the buffer is not pinned");
+    return pins_.fetch_sub(1) == 1 && closed_on_.has_value();
+  });
+  if (!is_last_of_closed) return;
+  pool_->free(block_, *closed_on_);
+  closed_on_.reset();
+}
+
+void Lease::record_use(const StreamName& stream) {
+  require_open();
+  if (block_ != nullptr) pool_->record_use(*this, block_, stream);
+}
+
+void Lease::give_up(StreamId stream) {
+  const bool is_kept = pool_->with_lock([&] {
+    if (pins_.load() > 0) closed_on_ = stream;
+    return closed_on_.has_value();
+  });
+  if (!is_kept) pool_->free(block_, stream);
+}
+
+bool Lease::close_at_once() {
+  ownership_.take(kNoun);
+  if (block_ == nullptr || (pins_.load() == 0 && pool_->free_at_once(block_, stream_))) return true;
+  ownership_.give_back();
+  return false;
+}
+
+void Lease::close() {
+  ownership_.end(kNoun, [this] {
+    if (block_ == nullptr) return;
+    pool_->require_not_capturing(stream_);
+    give_up(stream_);
+  });
+}
+
+void Lease::close(const StreamName& stream) {
+  ownership_.end(kNoun, [&] {
+    if (block_ == nullptr) return;
+    pool_->require_not_capturing(stream);
+    give_up(pool_->number_of(stream));
+  });
+}
+
+}  // namespace memlake

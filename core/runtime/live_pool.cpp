@@ -1,0 +1,415 @@
+#include "runtime/live_pool.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "base/error.hpp"
+#include "base/process.hpp"
+#include "base/undo_failure.hpp"
+#include "driver/library.hpp"
+#include "driver/result.hpp"
+
+namespace memlake {
+
+namespace {
+
+std::vector<std::shared_ptr<Device>> counted(const std::vector<std::shared_ptr<Device>>& devices, Driver& driver) {
+  std::vector<std::shared_ptr<Device>> same;
+  for (const auto& device : devices) same.push_back(std::make_shared<Device>(device, driver));
+  return same;
+}
+
+}  // namespace
+
+std::shared_ptr<LivePool> LivePool::make(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space,
+                                         Bytes limit, const Sharing& sharing) {
+  return std::shared_ptr<LivePool>(new LivePool(std::move(devices), make_space, limit, sharing));
+}
+
+LivePool::LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space, Bytes limit,
+                   const Sharing& sharing)
+    : given_(std::move(devices)),
+      sharing_(sharing),
+      counting_(given_.front()->driver()),
+      devices_(counted(given_, counting_)),
+      events_(devices_, streams_),
+      pool_(std::in_place, make_space(devices_, events_, limit), events_) {
+  for (const auto& device : devices_) device->context();
+  pool_->space().set_unlocker(unlocker_);
+  if (sharing_.is_default_space) add_whole();
+  counting_.reset();
+}
+
+void LivePool::PoolUnlocker::unlock() noexcept {
+  ++entered_;
+  pool_.mutex_.unlock();
+}
+
+void LivePool::PoolUnlocker::lock_again() noexcept {
+  pool_.mutex_.lock();
+  ++left_;
+  has_left_.notify_all();
+}
+
+void LivePool::PoolUnlocker::wait_for_others() noexcept {
+  const std::uint64_t until = entered_;
+  has_left_.wait(pool_.mutex_, [&] { return left_ >= until; });
+}
+
+void LivePool::PoolUnlocker::wait_for_all() noexcept {
+  has_left_.wait(pool_.mutex_, [&] { return left_ == entered_; });
+}
+
+LivePool::~LivePool() {
+  // Unmapping does not wait for the device, so the pool does.
+  if (!pool_ || !can_undo() || is_exiting() || pool_->space().held().now.count == 0) return;
+  try {
+    synchronize();
+  } catch (const Error& error) {
+    report_undo_failure(error);
+  }
+}
+
+bool LivePool::can_undo() const noexcept {
+  return std::ranges::all_of(devices_, [](const auto& device) { return device->can_undo(); });
+}
+
+void LivePool::synchronize() {
+  for (const auto& device : devices_) device->synchronize();
+}
+
+void LivePool::require_usable() const {
+  devices_.front()->library().require_this_process();
+  for (const auto& device : devices_)
+    if (!device->is_open()) throw Error(ErrorKind::closed, "the pool's device is closed");
+}
+
+void LivePool::require_open_locked() const {
+  if (!pool_) throw Error(ErrorKind::closed, "the pool is closed");
+}
+
+std::unique_lock<Lock> LivePool::open_lock() const {
+  require_usable();
+  std::unique_lock lock(mutex_);
+  require_open_locked();
+  return lock;
+}
+
+bool LivePool::is_capturing(const StreamName& stream) const {
+  if (!is_created(stream.handle)) return false;
+  require_usable();
+  return stream_is_capturing(*given_.front(), stream.handle);
+}
+
+void LivePool::require_not_capturing(const StreamName& stream) const {
+  if (is_capturing(stream))
+    throw Error(ErrorKind::invalid_argument,
+                "the stream is capturing a graph, and pools for graphs do not exist yet; allocate and free before or "
+                "after the capture");
+}
+
+std::optional<Lease> LivePool::allocate_at_once(Bytes requested, const StreamName& stream) {
+  // allocate() says why, and asks whether a stream is capturing.
+  if (!can_undo() || stream.handle != nullptr) return std::nullopt;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock || !pool_) return std::nullopt;
+  const auto number = streams_.known_number_of(stream);
+  if (!number) return std::nullopt;
+  Block* block = pool_->allocate_cached(requested, *number);
+  if (block == nullptr) return std::nullopt;
+  return Lease(shared_from_this(), block, requested, *number);
+}
+
+std::optional<Lease> LivePool::allocate(Bytes requested, const StreamName& stream, Shortage& shortage,
+                                        std::optional<bool> is_shareable) {
+  require_not_capturing(stream);
+  const auto lock = open_lock();
+  const StreamId number = streams_.number_of(stream);
+  if (requested.count == 0) return Lease(shared_from_this(), number);
+  Block* block = pool_->allocate_from(space_for(is_shareable), requested, number);
+  if (block != nullptr) return Lease(shared_from_this(), block, requested, number);
+  shortage = shortage_locked();
+  return std::nullopt;
+}
+
+bool LivePool::preallocate(Bytes size, const StreamName& stream, Shortage& shortage) {
+  require_not_capturing(stream);
+  const auto lock = open_lock();
+  if (size.count == 0 || pool_->preallocate(size, streams_.number_of(stream))) return true;
+  shortage = shortage_locked();
+  return false;
+}
+
+Shortage LivePool::shortage_locked() {
+  pool_->space().release_bare_addresses();
+  Shortage shortage{.failure = pool_->failure(), .pending_on = {}, .device_free = pool_->space().free_outside()};
+  for (const auto& [stream, bytes] : shortage.failure.pending_on)
+    shortage.pending_on.emplace_back(streams_.handle_of(stream), bytes);
+  return shortage;
+}
+
+bool LivePool::free_at_once(Block* block, StreamId stream) {
+  // Where nothing is left to undo, nothing is left to wait for either.
+  if (!can_undo()) return true;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock || !pool_ || !pool_->frees_at_once(*block, stream) || streams_.handle_of(stream) != nullptr) return false;
+  pool_->free(block, stream);
+  return true;
+}
+
+void LivePool::free(Block* block, StreamId stream) {
+  if (!can_undo()) return;
+  const std::lock_guard lock(mutex_);
+  if (pool_) pool_->free(block, stream);
+}
+
+void LivePool::free_after_wait(Block* block, StreamId stream) {
+  const std::lock_guard lock(mutex_);
+  if (!pool_ || block->state != BlockState::live) return;
+  synchronize();
+  pool_->free_unused(block, stream);
+}
+
+void LivePool::record_use(const Lease& lease, Block* block, const StreamName& stream) {
+  require_usable();
+  // Found out when the buffer is freed, it would be too late.
+  if (stream.owner == nullptr) static_cast<void>(is_capturing(stream));
+  const std::lock_guard lock(mutex_);
+  require_open_locked();
+  lease.require_open();
+  pool_->record_use(block, streams_.number_of(stream));
+}
+
+StreamId LivePool::number_of(const StreamName& stream) {
+  require_usable();
+  const std::lock_guard lock(mutex_);
+  return streams_.number_of(stream);
+}
+
+StreamName LivePool::name_of(StreamId stream) const {
+  require_usable();
+  const std::lock_guard lock(mutex_);
+  if (!streams_.is_alive(stream)) throw Error(ErrorKind::closed, "the stream of the buffer is closed");
+  return {.handle = streams_.handle_of(stream), .device = streams_.device_of(stream)};
+}
+
+void LivePool::require_not_capturing(StreamId stream) const {
+  if (!can_undo()) return;
+  StreamName name;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!streams_.is_alive(stream)) return;
+    name.handle = streams_.handle_of(stream);
+  }
+  require_not_capturing(name);
+}
+
+void LivePool::release_cached() {
+  const auto lock = open_lock();
+  pool_->release_cached();
+}
+
+Bytes LivePool::trim(Bytes keep) {
+  const auto lock = open_lock();
+  const Space& space = pool_->space();
+  const auto all = [&] { return space.held().now + space.held_on_host().now; };
+  const Bytes before = all();
+  pool_->trim(keep);
+  return before - all();
+}
+
+void LivePool::close() {
+  devices_.front()->library().require_this_process();
+  const std::lock_guard lock(mutex_);
+  unlocker_.wait_for_all();
+  if (!pool_) throw Error(ErrorKind::invalid_free, "the pool is closed already");
+  if (can_undo()) {
+    if (const PoolStats stats = pool_->stats(); stats.allocated.now.count > 0)
+      throw Error(ErrorKind::invalid_free, "the pool still has " + std::to_string(stats.allocations - stats.frees) +
+                                               " live buffers of " + std::to_string(stats.requested.now.count) +
+                                               " bytes in all; close them first");
+    synchronize();  // unmapping does not wait for the device
+  }
+  pool_.reset();
+}
+
+bool LivePool::is_open() const {
+  if (!can_undo()) return false;
+  const std::lock_guard lock(mutex_);
+  return pool_.has_value();
+}
+
+void LivePool::set_limit(Bytes limit) {
+  const auto lock = open_lock();
+  pool_->space().set_limit(limit);
+}
+
+void LivePool::reset_peaks() {
+  const auto lock = open_lock();
+  pool_->reset_peaks();
+}
+
+void LivePool::reset_held_peak() {
+  const auto lock = open_lock();
+  pool_->reset_held_peak();
+}
+
+void LivePool::reset_active_peak() {
+  const auto lock = open_lock();
+  pool_->reset_active_peak();
+}
+
+Bytes LivePool::take_recent_peak() {
+  const auto lock = open_lock();
+  return pool_->take_recent_peak();
+}
+
+std::optional<ReuseRules> LivePool::reuse_rules() const {
+  const auto lock = open_lock();
+  return pool_->space().reuse_rules();
+}
+
+void LivePool::set_reuse_rules(const ReuseRules& rules) {
+  const auto lock = open_lock();
+  pool_->set_reuse_rules(rules);
+}
+
+void LivePool::set_release_threshold(Bytes threshold) {
+  const auto lock = open_lock();
+  pool_->space().set_release_threshold(threshold);
+}
+
+void LivePool::set_peers(const std::vector<std::shared_ptr<Device>>& peers) {
+  const auto lock = open_lock();
+  unlocker_.wait_for_all();  // what is being mapped would miss the change
+  require_open_locked();
+  for (const auto& peer : peers) peer->context();
+  pool_->set_peers(counted(peers, counting_));
+}
+
+bool LivePool::has_risen_to(Bytes mark) {
+  if (!can_undo()) return false;
+  const std::lock_guard lock(mutex_);
+  return pool_ && pool_->space().has_risen_to(mark);
+}
+
+Bytes LivePool::held() const {
+  if (!can_undo()) return {0};
+  const std::lock_guard lock(mutex_);
+  return pool_ ? pool_->space().held().now : Bytes{0};
+}
+
+std::optional<std::string> LivePool::find_broken_invariant() const {
+  const auto lock = open_lock();
+  return pool_->find_broken_invariant();
+}
+
+void LivePool::start_recording() {
+  const auto lock = open_lock();
+  unlocker_.wait_for_all();  // a request that is being served has no row, and would get a free
+  require_open_locked();
+  if (log_ != nullptr) throw Error(ErrorKind::config, "the pool is recording already; stop that recording first");
+  log_ = std::make_unique<RowLog>();
+  pool_->write_to(log_.get());
+}
+
+RowLog LivePool::stop_recording() {
+  devices_.front()->library().require_this_process();
+  const std::lock_guard lock(mutex_);
+  if (log_ == nullptr) throw Error(ErrorKind::config, "the pool is not recording");
+  if (pool_) pool_->write_to(nullptr);
+  return std::move(*std::exchange(log_, nullptr));
+}
+
+LiveStats LivePool::stats() const {
+  LiveStats stats;
+  const auto lock = open_lock();
+  stats.pool = pool_->stats();
+  stats.limit = pool_->space().limit();
+  stats.largest_free = pool_->largest_free();
+  stats.segment_count = pool_->segment_count();
+  stats.policy_counters = pool_->space().counters();
+  stats.host_waits = events_.host_waits();
+  stats.modelled_us = counting_.modelled_us();
+  for (std::size_t i = 0; i < call_names.size(); ++i)
+    if (const auto count = counting_.count(static_cast<Call>(i))) stats.calls.emplace_back(call_names[i], count);
+  std::map<StreamId, LiveStats::OfStream> streams;
+  pool_->for_each([&](const Block& block) {
+    // What a caller has belongs to the stream that it is for; free memory to the one that gets it at once.
+    const bool is_used = block.state == BlockState::live || block.state == BlockState::pending;
+    if (!is_used && block.state != BlockState::free && block.state != BlockState::claimed) return;
+    LiveStats::OfStream& of = streams[is_used ? block.user : block.stream];
+    switch (block.state) {
+      case BlockState::live:
+        of.live = of.live + block.size;
+        ++stats.live_count;
+        break;
+      case BlockState::pending:
+        of.pending = of.pending + block.size;
+        ++stats.pending_count;
+        break;
+      default:
+        of.free = of.free + block.size;
+        break;
+    }
+  });
+  for (auto& [number, of] : streams) {
+    of.stream = streams_.handle_of(number);
+    if (of.live.count + of.pending.count + of.free.count > 0) stats.streams.push_back(of);
+  }
+  return stats;
+}
+
+std::vector<std::pair<std::size_t, Bytes>> LivePool::pieces_of(const Block& block) const {
+  std::vector<std::pair<std::size_t, Bytes>> pieces;
+  Bytes left = block.requested;
+  pool_->space_of(block).for_each_piece(block, [&](std::size_t device, Bytes size) {
+    size = std::min(size, left);
+    left = left - size;
+    if (size.count == 0) return;
+    if (!pieces.empty() && pieces.back().first == device) {
+      pieces.back().second = pieces.back().second + size;
+    } else {
+      pieces.emplace_back(device, size);
+    }
+  });
+  return pieces;
+}
+
+std::vector<BlockRecord> LivePool::snapshot() const {
+  std::vector<BlockRecord> records;
+  {
+    const auto lock = open_lock();
+    const bool has_spilled = pool_->space().held_on_host().now.count > 0;
+    const auto on_host = [&](const Block& block) {
+      std::uint64_t bytes = 0;
+      const bool has_memory = block.state == BlockState::live || block.state == BlockState::pending ||
+                              block.state == BlockState::free || block.state == BlockState::claimed;
+      if (has_spilled && has_memory)
+        pool_->space_of(block).for_each_piece(block, [&](std::size_t device, Bytes size) {
+          if (device == devices_.size()) bytes += size.count;
+        });
+      return bytes;
+    };
+    pool_->for_each([&](const Block& block) {
+      const bool is_used = block.state == BlockState::live || block.state == BlockState::pending;
+      records.push_back(
+          {.segment = block.memory->range.begin.value,
+           .segment_size = block.memory->range.size.count,
+           .page = block.memory->page.count,
+           .address = block.address.value,
+           .size = block.size.count,
+           .requested = is_used ? block.requested.count : 0,
+           .stream = reinterpret_cast<std::uint64_t>(streams_.handle_of(is_used ? block.user : block.stream)),
+           .state = static_cast<std::uint64_t>(block.state),
+           .is_small = block.group->is_small ? 1u : 0u,
+           .id = is_used ? block.id : 0,
+           .on_host = on_host(block)});
+    });
+  }
+  std::ranges::sort(records, {}, &BlockRecord::address);
+  return records;
+}
+
+}  // namespace memlake

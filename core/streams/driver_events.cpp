@@ -1,0 +1,103 @@
+#include "streams/driver_events.hpp"
+
+namespace memlake {
+
+EventSource::Ticket DriverEvents::record(StreamId stream, const Block&) { return record_point(stream); }
+
+EventSource::Ticket DriverEvents::record_point(StreamId stream) {
+  const std::size_t on = streams_.device_of(stream);
+  Device& device = *devices_[on];
+  const bool is_alive = streams_.is_alive(stream);
+  // Nothing can be recorded in a stream that was destroyed; its work may still be running.
+  if (!is_alive) wait_for_stream(stream);
+  if (idle_[on].empty()) {
+    events_.push_back({EventOwner(devices_[on], false), on});
+    idle_[on].push_back(events_.size() - 1);
+  }
+  const Ticket ticket = idle_[on].back();
+  // In the default stream for a destroyed one: after the wait everything is behind it.
+  event_record(device, events_[ticket].event.handle(), is_alive ? streams_.handle_of(stream) : nullptr);
+  idle_[on].pop_back();
+  return ticket;
+}
+
+void DriverEvents::let_wait(StreamId waiter, Ticket ticket) {
+  // A stream that was destroyed gets no more work, so nothing of it can come too early.
+  if (!streams_.is_alive(waiter)) return;
+  stream_wait(*devices_[streams_.device_of(waiter)], streams_.handle_of(waiter), events_[ticket].event.handle());
+}
+
+bool DriverEvents::is_done(Ticket ticket) {
+  const OwnEvent& own = events_[ticket];
+  if (!event_is_done(*devices_[own.device], own.event.handle())) return false;
+  drop(ticket);
+  return true;
+}
+
+void DriverEvents::wait(Ticket ticket) {
+  const OwnEvent& own = events_[ticket];
+  if (!event_is_done(*devices_[own.device], own.event.handle())) {
+    ++host_waits_;
+    event_synchronize(*devices_[own.device], own.event.handle());
+  }
+  drop(ticket);
+}
+
+CUstream DriverEvents::handle_of(StreamId stream) {
+  if (streams_.is_alive(stream)) return streams_.handle_of(stream);
+  wait_for_stream(stream);
+  return nullptr;
+}
+
+void DriverEvents::wait_for_stream(StreamId stream) {
+  Device& device = *devices_[streams_.device_of(stream)];
+  if (streams_.is_alive(stream)) {
+    if (stream_is_done(device, streams_.handle_of(stream))) return;
+    ++host_waits_;
+    stream_synchronize(device, streams_.handle_of(stream));
+  } else if (const EventOwner* end = streams_.end_of(stream)) {
+    if (event_is_done(device, end->handle())) return;
+    ++host_waits_;
+    event_synchronize(device, end->handle());
+  } else {
+    ++host_waits_;
+    device.synchronize();
+  }
+}
+
+bool DriverEvents::can_record(StreamId stream) {
+  Device& device = *devices_[streams_.device_of(stream)];
+  if (!streams_.is_alive(stream)) {
+    const EventOwner* end = streams_.end_of(stream);
+    return end == nullptr || event_is_done(device, end->handle());
+  }
+  // A capture would be spoilt, and what is captured is not running yet.
+  return !stream_is_capturing(device, streams_.handle_of(stream));
+}
+
+bool DriverEvents::is_idle(StreamId stream) {
+  if (!can_record(stream)) return false;
+  if (streams_.is_alive(stream))
+    return stream_is_done(*devices_[streams_.device_of(stream)], streams_.handle_of(stream));
+  // Its last point was passed; or it ended without one, and only a wait for the device tells.
+  wait_for_stream(stream);
+  return true;
+}
+
+std::optional<StreamOrder::Stream> DriverEvents::name_of(StreamId stream) const {
+  if (!streams_.is_alive(stream)) return std::nullopt;
+  return StreamOrder::Stream{devices_[streams_.device_of(stream)]->ordinal(), streams_.handle_of(stream)};
+}
+
+bool DriverEvents::is_behind(StreamId waiter, StreamId stream, Tick tick) const {
+  const auto later = name_of(waiter);
+  const auto earlier = name_of(stream);
+  return later && earlier && order().is_behind(*later, *earlier, tick);
+}
+
+bool DriverEvents::was_waited_for(StreamId stream, Tick tick) const {
+  const auto name = name_of(stream);
+  return name && order().was_waited_for(*name, tick);
+}
+
+}  // namespace memlake

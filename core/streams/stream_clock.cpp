@@ -1,0 +1,70 @@
+#include "streams/stream_clock.hpp"
+
+#include "base/error.hpp"
+
+namespace memlake {
+
+void StreamClock::end_epoch(StreamId stream, OfStream& of, Stamp stamp) {
+  if (stamp < of.open) return;
+  of.ended.emplace_back(of.open, events_.record_point(stream));
+  ++of.open;
+}
+
+bool StreamClock::has_passed(StreamId stream, Stamp stamp) {
+  OfStream& known = of(stream);
+  if (stamp <= known.passed) return true;
+  if (stamp >= known.open && !events_.can_record(stream)) return false;
+  end_epoch(stream, known, stamp);
+  while (!known.ended.empty() && events_.is_done(known.ended.front().second)) {
+    known.passed = known.ended.front().first;
+    known.ended.pop_front();
+  }
+  return stamp <= known.passed;
+}
+
+void StreamClock::look(StreamId stream) {
+  OfStream& known = of(stream);
+  if (!events_.is_idle(stream)) return;
+  for (const auto& [stamp, ticket] : known.ended) events_.drop(ticket);
+  known.ended.clear();
+  known.passed = known.open++;
+}
+
+StreamClock::Reuse StreamClock::known_reuse(StreamId stream, const Freed& freed, const ReuseRules& rules) const {
+  if (freed.stream == stream) return Reuse::own;
+  if (rules.follow_event_dependencies && events_.is_behind(stream, freed.stream, freed.tick)) return Reuse::ordered;
+  return events_.was_waited_for(freed.stream, freed.tick) ? Reuse::seen : Reuse::none;
+}
+
+StreamClock::Reuse StreamClock::reuse(StreamId stream, const Freed& freed, const ReuseRules& rules) {
+  const Reuse known = known_reuse(stream, freed, rules);
+  const bool may_ask = known == Reuse::none && rules.allow_opportunistic;
+  return may_ask && has_passed(freed.stream, freed.stamp) ? Reuse::passed : known;
+}
+
+void StreamClock::wait(StreamId stream, Stamp stamp) {
+  OfStream& known = of(stream);
+  if (stamp <= known.passed) return;
+  end_epoch(stream, known, stamp);
+  while (stamp > known.passed) {
+    events_.wait(known.ended.front().second);
+    known.passed = known.ended.front().first;
+    known.ended.pop_front();
+  }
+}
+
+void StreamClock::let_wait(StreamId waiter, StreamId stream) {
+  // What is answered is that this memory cannot be had now.
+  if (!events_.can_record(stream))
+    throw Error(ErrorKind::out_of_memory, "free memory belongs to a stream that is capturing a graph");
+  const EventSource::Ticket ticket = events_.record_point(stream);
+  try {
+    events_.let_wait(waiter, ticket);
+  } catch (...) {
+    events_.drop(ticket);
+    throw;
+  }
+  events_.drop(ticket);  // the wait is queued; the event may be recorded anew
+}
+
+}  // namespace memlake

@@ -1,0 +1,45 @@
+#include "streams/stream_table.hpp"
+
+#include "base/error.hpp"
+
+namespace memlake {
+
+bool StreamTable::is_same(const Entry& entry, const StreamName& stream) {
+  if (entry.handle != stream.handle || entry.device != stream.device) return false;
+  // Two owners never hold one handle at the same time, so an owner that is gone had another stream.
+  if (!entry.is_owned) return true;
+  const auto owner = entry.owner.lock();
+  return stream.owner != nullptr ? owner == stream.owner : owner != nullptr && owner->is_open();
+}
+
+std::optional<StreamId> StreamTable::known_number_of(const StreamName& stream) const {
+  if (stream.device == 0 && (stream.handle == nullptr || stream.handle == kLegacyStream)) return 0;
+  // From the back: of two streams with one handle the newer is meant. Programs use a handful of streams.
+  for (std::size_t i = streams_.size(); i-- > 1;)
+    if (is_same(streams_[i], stream)) return static_cast<StreamId>(i);
+  return std::nullopt;
+}
+
+StreamId StreamTable::number_of(const StreamName& stream) {
+  if (stream.handle == kPerThreadStream)
+    throw Error(ErrorKind::config,
+                "the per-thread default stream is another stream in every thread, so a pool cannot order memory by it; "
+                "make a stream and use that");
+  if (const auto known = known_number_of(stream)) return *known;
+  const CUstream handle = stream.handle == kLegacyStream ? nullptr : stream.handle;
+  streams_.push_back({.handle = handle,
+                      .device = stream.device,
+                      .is_owned = stream.owner != nullptr,
+                      .owner = stream.owner,
+                      .end = stream.owner == nullptr ? nullptr : stream.owner->end()});
+  return static_cast<StreamId>(streams_.size() - 1);
+}
+
+bool StreamTable::is_alive(StreamId stream) const {
+  const Entry& entry = streams_[stream];
+  if (!entry.is_owned) return true;
+  const auto owner = entry.owner.lock();
+  return owner != nullptr && owner->is_open();
+}
+
+}  // namespace memlake
