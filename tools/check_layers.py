@@ -1,5 +1,5 @@
-"""The layers of the core: a folder includes only itself and the folders that stand before it in core/README.md. Folders on
-one line of the list are siblings: none includes another.
+"""The layers of the core: a folder includes only itself and the folders that stand before it in core/README.md.
+Folders on one line of the list are siblings: none includes another.
 
 Beside the core: the emulator must not know what it is a driver for, so it may include only the shared words and the two
 files that describe CUDA itself; bindings may include all of the core; nothing below the bindings knows Python, and
