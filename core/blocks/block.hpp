@@ -13,8 +13,6 @@ namespace memlake {
 
 /// A stream as the blocks know it: a small number. Blocks of different streams are ordered by it.
 using StreamId = std::uint32_t;
-/// The stream of a block that no stream may have at once when it is freed: its bytes go back to several.
-inline constexpr StreamId kNoStream = 0xFFFFFFFF;
 
 enum class BlockState : std::uint8_t {
   free,      ///< may serve a request of its stream
@@ -24,6 +22,14 @@ enum class BlockState : std::uint8_t {
   lent,      ///< its bytes are in use through other addresses, where they count
   dead,      ///< addresses that may not be used until what is mapped there can be unmapped, or is mapped
   claimed,   ///< free, but a request that is being served outside the lock will take it
+};
+
+/// What happens to the bytes of a block that is given back.
+enum class GiveBack : std::uint8_t {
+  cached,      ///< they serve its stream again at once, without a driver call
+  with_calls,  ///< the same, but the space makes driver calls
+  to_several,  ///< they belong to several streams, so every user must have passed an event first
+  to_driver,   ///< they are released, so every user must have passed an event first
 };
 
 struct BlockGroup;
@@ -57,9 +63,10 @@ struct Block {
   StreamId stream;    ///< of its segment: who may have it at once when it is free
   StreamId user = 0;  ///< of the caller: whom the allocation was made for
   BlockState state;
-  bool is_whole = false;      ///< of its pool's whole space, not of the policy's
+  GiveBack give_back = GiveBack::cached;
+  std::uint8_t space = 0;     ///< of a live or pending block: the number of its space in the pool
   std::uint32_t awaited = 0;  ///< events that are still to come before it is free
-  std::uint64_t free_since =
+  std::uint64_t idle_since =
       0;                        ///< number of searches of its group when it became free: its age for garbage collection
   std::uint64_t id = 0;         ///< of the caller's allocation: how many were made before it
   std::vector<StreamId> users;  ///< other streams that recorded a use

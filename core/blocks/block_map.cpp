@@ -20,6 +20,7 @@ Block* BlockMap::make(SegmentMemory& memory, BlockGroup& group, StreamId stream,
   block->next = nullptr;
   block->stream = stream;
   block->state = state;
+  block->give_back = GiveBack::cached;
   block->awaited = 0;
   block->users.clear();
   return block;
@@ -44,7 +45,7 @@ void BlockMap::index(Block* block) {
   if (group.free.size() <= block->stream) group.free.resize(block->stream + 1);
   auto& index = group.free[block->stream];
   if (index == nullptr) index = std::make_unique<FreeIndex>();
-  block->free_since = group.searches;
+  block->idle_since = group.searches;
   index->insert(block);
 }
 

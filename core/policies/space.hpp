@@ -17,7 +17,7 @@
 #include "policies/invariant_report.hpp"
 #include "streams/event_source.hpp"
 #include "streams/reuse_rules.hpp"
-#include "supply/budget.hpp"
+#include "supply/ledger.hpp"
 #include "supply/unlocked_scope.hpp"
 
 namespace memlake {
@@ -36,16 +36,13 @@ class Space {
 
   /// `limit`: what may be held; the largest number for no limit.
   Space(std::shared_ptr<Device> device, EventSource& events, Bytes limit)
-      : Space({device}, device->total_memory(), events, limit) {}
-  /// `total`: of all devices.
-  Space(std::vector<std::shared_ptr<Device>> devices, Bytes total, EventSource& events, Bytes limit)
-      : Space(std::move(devices), total, events, std::make_shared<Budget>(limit)) {}
-  /// Beside other spaces of the same budget.
-  Space(std::vector<std::shared_ptr<Device>> devices, Bytes total, EventSource& events, std::shared_ptr<Budget> budget)
+      : Space({device}, device->total_memory(), events, Ledger(std::make_shared<Budget>(limit))) {}
+  /// `total`: of all devices. `ledger`: with the budget of the pool.
+  Space(std::vector<std::shared_ptr<Device>> devices, Bytes total, EventSource& events, Ledger ledger)
       : device_(devices.front()),
         events_(events),
         device_total_(total),
-        held_(std::move(budget)),
+        ledger_(std::move(ledger)),
         accessors_(std::move(devices)),
         own_count_(accessors_.size()) {}
   Space(const Space&) = delete;
@@ -71,10 +68,6 @@ class Space {
 
   /// Whether a block that was taken would serve a request as it is.
   [[nodiscard]] virtual bool serves(const Block& block, Bytes rounded) const = 0;
-  /// Whether freed memory stays for the next request.
-  [[nodiscard]] virtual bool keeps_freed_memory() const { return true; }
-  /// Whether giving this block back makes no driver call.
-  [[nodiscard]] virtual bool gives_back_at_once(const Block&) const { return keeps_freed_memory(); }
   /// The streams that may use the block's bytes once it was given back.
   virtual void for_each_owner(const Block& block, const std::function<void(StreamId)>& visit) const {
     visit(block.stream);
@@ -140,41 +133,23 @@ class Space {
   /// The space gives up its pool's lock during long driver calls. `unlocker` must outlive the space.
   void set_unlocker(Unlocker& unlocker) { unlocker_ = &unlocker; }
 
-  /// What this space holds itself.
-  [[nodiscard]] Bytes own() const {
-    refresh_held();
-    return held_.now;
+  /// What this space holds, and where.
+  [[nodiscard]] const Ledger& ledger() const {
+    refresh_ledger();
+    return ledger_;
   }
-  /// What all spaces of its budget hold: the whole pool.
-  [[nodiscard]] const Level& held() const {
-    refresh_held();
-    return pool_budget()->held;
-  }
-  /// Memory on the host beside that, for what the devices had no room for. No limit counts it.
-  [[nodiscard]] const Level& held_on_host() const { return held_on_host_; }
-  /// Of what is in use, where the space counts that, too.
+  /// Lets the peaks begin again that the space keeps itself, or the driver for it.
   virtual void reset_used_peak() {}
-  virtual void reset_held_peak() {
-    refresh_held();
-    pool_budget()->held.peak = pool_budget()->held.now;
-    held_on_host_.peak = held_on_host_.now;
-  }
-  /// Whether as much as `mark` is held and less was since this last answered yes.
-  bool has_risen_to(Bytes mark) {
-    refresh_held();
-    TidalLevel& level = pool_budget()->held;
-    if (level.now < mark || level.low >= mark) return false;
-    level.settle();
-    return true;
-  }
-  void set_limit(Bytes limit) { pool_budget()->limit = limit; }
-  [[nodiscard]] Bytes limit() const { return pool_budget()->limit; }
-  [[nodiscard]] const std::shared_ptr<Budget>& pool_budget() const { return held_.budget(); }
+  virtual void reset_held_peak() { ledger_.reset_spilled_peak(); }
   [[nodiscard]] Bytes device_total() const { return device_total_; }
 
+  /// Its number in the pool.
+  [[nodiscard]] std::uint8_t number() const { return number_; }
+  void set_number(std::uint8_t number) { number_ = number; }
+
  protected:
-  /// Brings held_ up to date, where somebody else counts.
-  virtual void refresh_held() const {}
+  /// Brings ledger_ up to date, where the driver counts.
+  virtual void refresh_ledger() const {}
   /// Where its chunks are mapped, in whole mappings; nothing if its memory is not mapped by itself.
   [[nodiscard]] virtual std::optional<std::vector<AddressRange>> mapped_ranges() const { return std::nullopt; }
   /// Lets devices read and write all its memory, and takes the right from others; all of it, or nothing.
@@ -192,13 +167,13 @@ class Space {
   std::shared_ptr<Device> device_;
   EventSource& events_;
   const Bytes device_total_;
-  mutable Holding held_;  ///< physical memory, created and not released
-  Level held_on_host_;
+  mutable Ledger ledger_;
   Unlocker* unlocker_ = nullptr;  ///< null if the pool has no lock
 
  private:
   mutable std::vector<std::shared_ptr<Device>> accessors_;  // its own, then its peers
   std::size_t own_count_;
+  std::uint8_t number_ = 0;
 };
 
 /// Makes the space of a pool: of one policy with its options, on devices, with a limit.

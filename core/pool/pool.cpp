@@ -19,13 +19,38 @@ constexpr std::size_t kMostLookedAt = 64;
 Pool::Pool(std::shared_ptr<Device> device, std::unique_ptr<SegmentRules> policy, EventSource& events, Bytes limit)
     : Pool(std::make_unique<SegmentSpace>(std::move(device), std::move(policy), events, limit), events) {}
 
+Pool::Pool(std::unique_ptr<Space> space, EventSource& events) : events_(events), default_space_(space.get()) {
+  spaces_.push_back(std::move(space));
+}
+
 Pool::~Pool() = default;
+
+const Level& Pool::held() const {
+  // A space whose memory the driver counts asks it now.
+  for (const auto& space : spaces_) static_cast<void>(space->ledger());
+  return budget()->held;
+}
+
+Level Pool::spilled() const {
+  Level sum;
+  for (const auto& space : spaces_) {
+    const Level& spilled = space->ledger().spilled();
+    sum.now = sum.now + spilled.now;
+    sum.peak = sum.peak + spilled.peak;
+  }
+  return sum;
+}
+
+bool Pool::has_risen_to(Bytes mark) {
+  static_cast<void>(held());
+  return budget()->has_risen_to(mark);
+}
 
 PoolStats Pool::stats() const {
   PoolStats stats = stats_;
-  stats.held = space_->held();
+  stats.held = held();
   stats.active.peak = std::max(stats.active.peak, active_peak_before_);
-  stats.held_on_host = space_->held_on_host();
+  stats.held_on_host = spilled();
   return stats;
 }
 
@@ -36,7 +61,7 @@ void Pool::reset_peaks() {
 }
 
 void Pool::reset_active_peak() {
-  space_->reset_used_peak();
+  for (const auto& space : spaces_) space->reset_used_peak();
   stats_.active.peak = stats_.active.now;
   active_peak_before_ = {0};
 }
@@ -49,46 +74,52 @@ Bytes Pool::take_recent_peak() {
 }
 
 void Pool::reset_held_peak() {
-  space_->reset_held_peak();
+  for (const auto& space : spaces_) space->reset_held_peak();
+  budget()->held.peak = held().now;
   stats_.allocated_at_held_peak = stats_.allocated.now;
-  held_peak_seen_ = space_->held().now;
+  held_peak_seen_ = held().now;
 }
 
-void Pool::add_whole(std::unique_ptr<ShareableSpace> whole, bool is_default_space) {
-  whole->set_reuse_rules(space_->reuse_rules().value_or(ReuseRules{false, false, false}));
-  whole->set_peers(space_->peers());
-  whole_ = std::move(whole);
-  if (is_default_space) usual_ = whole_.get();
+Space& Pool::add_space(std::unique_ptr<Space> space, bool is_default) {
+  if (space->reuse_rules())
+    space->set_reuse_rules(policy_space().reuse_rules().value_or(ReuseRules{false, false, false}));
+  space->set_peers(policy_space().peers());
+  space->set_number(static_cast<std::uint8_t>(spaces_.size()));
+  spaces_.push_back(std::move(space));
+  if (is_default) default_space_ = spaces_.back().get();
+  return *spaces_.back();
 }
 
 void Pool::set_reuse_rules(const ReuseRules& rules) {
-  space_->set_reuse_rules(rules);
-  if (whole_ != nullptr) whole_->set_reuse_rules(rules);
+  for (const auto& space : spaces_)
+    if (space->reuse_rules()) space->set_reuse_rules(rules);
 }
 
 void Pool::set_peers(const std::vector<std::shared_ptr<Device>>& peers) {
-  const auto before = space_->peers();
-  space_->set_peers(peers);
-  if (whole_ == nullptr) return;
+  const auto before = policy_space().peers();
+  std::size_t changed = 0;
   try {
-    whole_->set_peers(peers);
+    for (; changed < spaces_.size(); ++changed) spaces_[changed]->set_peers(peers);
   } catch (...) {
-    space_->set_peers(before);
+    for (std::size_t i = 0; i < changed; ++i) spaces_[i]->set_peers(before);
     throw;
   }
 }
 
 void Pool::for_each(const std::function<void(const Block&)>& visit) const {
-  space_->for_each(visit);
-  if (whole_ != nullptr) whole_->for_each(visit);
+  for (const auto& space : spaces_) space->for_each(visit);
 }
 
 std::size_t Pool::segment_count() const {
-  return space_->segment_count() + (whole_ == nullptr ? 0 : whole_->segment_count());
+  std::size_t count = 0;
+  for (const auto& space : spaces_) count += space->segment_count();
+  return count;
 }
 
 Bytes Pool::largest_free() const {
-  return whole_ == nullptr ? space_->largest_free() : std::max(space_->largest_free(), whole_->largest_free());
+  Bytes largest{0};
+  for (const auto& space : spaces_) largest = std::max(largest, space->largest_free());
+  return largest;
 }
 
 Block* Pool::allocate_from(Space& space, Bytes requested, StreamId stream) {
@@ -99,9 +130,9 @@ Block* Pool::allocate_from(Space& space, Bytes requested, StreamId stream) {
   note(RowLog::Op::allocate, id, requested, stream);
   const Bytes rounded = space.round(requested);
   if (reusable_here_ > 0)
-    if (Block* block = take_over(space, rounded, stream)) return hand_out(block, requested, stream, id);
+    if (Block* block = take_over(space, rounded, stream)) return hand_out(space, block, requested, stream, id);
   if (Block* block = space.take(rounded, stream)) [[likely]]
-    return hand_out(block, requested, stream, id);
+    return hand_out(space, block, requested, stream, id);
 
   Attempt attempt{.request = {requested, stream}, .rounded = rounded};
   Block* block = nullptr;
@@ -116,7 +147,7 @@ Block* Pool::allocate_from(Space& space, Bytes requested, StreamId stream) {
     note_refusal(id, stream);
     return nullptr;
   }
-  block = hand_out(block, requested, stream, id);
+  block = hand_out(space, block, requested, stream, id);
   count_held_peak();
   return block;
 }
@@ -126,11 +157,12 @@ void Pool::note_refusal(std::uint64_t id, StreamId stream) { note(RowLog::Op::fr
 
 Block* Pool::allocate_cached(Bytes requested, StreamId stream) {
   if (awaited_count_ > 0) return nullptr;
-  Block* block = usual_->take(usual_->round(requested), stream);
+  Space& space = *default_space_;
+  Block* block = space.take(space.round(requested), stream);
   if (block == nullptr) return nullptr;
   const std::uint64_t id = next_id_++;
   note(RowLog::Op::allocate, id, requested, stream);
-  return hand_out(block, requested, stream, id);
+  return hand_out(space, block, requested, stream, id);
 }
 
 Block* Pool::climb(Space& space, Attempt& attempt) {
@@ -153,14 +185,15 @@ Block* Pool::climb(Space& space, Attempt& attempt) {
 /// Ranges are released with the last memory in them, so all that is free goes.
 void Pool::give_addresses_back() {
   wait_for_events();
-  space_->release_everything();
-  space_->release_bare_addresses();
-  if (whole_ != nullptr) whole_->release_everything();
+  for (const auto& space : spaces_) {
+    space->release_everything();
+    space->release_bare_addresses();
+  }
 }
 
 Block* Pool::climb_once(Space& space, Attempt& attempt) {
   Block* block = climb_in(space, attempt);
-  if (block == nullptr && take_from_other(space, attempt)) {
+  if (block == nullptr && release_in_others(space, attempt)) {
     attempt = {.request = attempt.request, .rounded = attempt.rounded, .tried = std::move(attempt.tried)};
     attempt.tried.push_back({Step::Kind::release, false});
     block = climb_in(space, attempt);
@@ -169,18 +202,23 @@ Block* Pool::climb_once(Space& space, Attempt& attempt) {
   return block;
 }
 
-bool Pool::take_from_other(const Space& space, const Attempt& attempt) {
-  if (whole_ == nullptr) return false;
-  Space& other = &space == space_.get() ? static_cast<Space&>(*whole_) : *space_;
-  const Bytes before = other.own();
+bool Pool::release_in_others(const Space& space, const Attempt& attempt) {
   // What is in use stays, so a refusal that is certain leaves what is cached as it is.
-  const Bytes most = std::min(space.limit(), space.device_total());
-  if (before.count == 0 || stats_.active.now + attempt.rounded > most) return false;
-  wait_for_events();
-  other.trim(before > attempt.rounded ? before - attempt.rounded : Bytes{0});
-  // Chunks are not cut, so what fits may have been too little.
-  if (before - other.own() < attempt.rounded) other.release_everything();
-  return other.own() < before;
+  const Bytes most = std::min(limit(), space.device_total());
+  if (stats_.active.now + attempt.rounded > most) return false;
+  bool has_waited = false;
+  Bytes gained{0};
+  for (const auto& other : spaces_) {
+    const Bytes before = other->ledger().held();
+    if (other.get() == &space || before.count == 0 || gained >= attempt.rounded) continue;
+    if (!std::exchange(has_waited, true)) wait_for_events();
+    const Bytes lacking = attempt.rounded - gained;
+    other->trim(before > lacking ? before - lacking : Bytes{0});
+    // Chunks are not cut, so what fits may have been too little.
+    if (before - other->ledger().held() < lacking) other->release_everything();
+    gained = gained + (before - other->ledger().held());
+  }
+  return gained.count > 0;
 }
 
 Block* Pool::climb_in(Space& space, Attempt& attempt) {
@@ -197,11 +235,12 @@ Block* Pool::climb_in(Space& space, Attempt& attempt) {
   return answer == Space::Answer::served ? attempt.block : nullptr;
 }
 
-Block* Pool::hand_out(Block* block, Bytes requested, StreamId user, std::uint64_t id) {
+Block* Pool::hand_out(const Space& space, Block* block, Bytes requested, StreamId user, std::uint64_t id) {
   block->state = BlockState::live;
   block->requested = requested;
   block->user = user;
   block->id = id;
+  block->space = space.number();
   ++stats_.allocations;
   live_digest_ ^= live_digest(*block);
   stats_.requested.add(requested);
@@ -231,14 +270,16 @@ Block* Pool::take_over(const Space& space, Bytes rounded, StreamId stream) {
 }
 
 bool Pool::frees_at_once(const Block& block, StreamId stream) const {
-  return block.users.empty() && stream == block.stream && space_of(block).gives_back_at_once(block);
+  return block.users.empty() && stream == block.stream && block.give_back == GiveBack::cached;
 }
 
 void Pool::free(Block* block, StreamId stream) {
-  const bool is_in_order = frees_in_order_ && !block->is_whole;
-  const bool is_elsewhere = stream != block->stream && !is_in_order;
+  Space& space = space_of(*block);
+  const bool is_in_order = space.frees_in_order();
+  const bool is_for_others = block->give_back == GiveBack::to_several || block->give_back == GiveBack::to_driver;
+  const bool is_elsewhere = (stream != block->stream || is_for_others) && !is_in_order;
   if (block->users.empty() && !is_elsewhere) [[likely]] {
-    if (is_in_order) space_->free_in_order(*block, stream);
+    if (is_in_order) space.free_in_order(*block, stream);
     note_free(*block, stream);
     make_free(block);
     return;
@@ -257,7 +298,7 @@ void Pool::free(Block* block, StreamId stream) {
     for (const Awaited& awaited : recorded) events_.drop(awaited.ticket);
     throw;
   }
-  if (is_in_order && streams.empty()) space_->free_in_order(*block, stream);
+  if (is_in_order && streams.empty()) space.free_in_order(*block, stream);
   note_free(*block, stream);
   if (is_in_order) block->stream = stream;
   block->users.clear();
@@ -271,9 +312,9 @@ void Pool::free(Block* block, StreamId stream) {
   }
   if (streams.empty()) {
     make_free(block);
-  } else if (block->is_whole && block->stream == kNoStream) {
-    // It was exported and is to be released: at once, if the device is done with it. A driver that cannot answer now is
-    // asked again at the next operation.
+  } else if (block->give_back == GiveBack::to_driver) {
+    // It is released at once if the device has finished with it. A driver that cannot answer now is asked again at the
+    // next operation.
     try {
       poll_events();
     } catch (const Error&) {
@@ -282,7 +323,8 @@ void Pool::free(Block* block, StreamId stream) {
 }
 
 void Pool::free_unused(Block* block, StreamId stream) {
-  const bool was_used_elsewhere = !block->users.empty() || stream != block->stream;
+  const bool is_for_others = block->give_back == GiveBack::to_several || block->give_back == GiveBack::to_driver;
+  const bool was_used_elsewhere = !block->users.empty() || stream != block->stream || is_for_others;
   note_free(*block, stream);
   if (was_used_elsewhere) note(RowLog::Op::event_done, block->id, {0}, 0);
   block->users.clear();
@@ -356,37 +398,40 @@ void Pool::settle_behind_waits() {
 bool Pool::preallocate(Bytes size, StreamId stream) {
   if (awaited_count_ > 0) poll_events();
   note(RowLog::Op::preallocate, 0, size, stream);
-  const Bytes rounded = usual_->round(size);
-  Block* block = usual_->take(rounded, stream);
+  Space& space = *default_space_;
+  const Bytes rounded = space.round(size);
+  Block* block = space.take(rounded, stream);
   if (block == nullptr) {
     Attempt attempt{.request = {size, stream}, .rounded = rounded};
-    block = climb(*usual_, attempt);
+    block = climb(space, attempt);
     count_held_peak();
   }
-  if (block != nullptr) usual_->give_back(block);
+  if (block != nullptr) space.give_back(block);
   return block != nullptr;
 }
 
 void Pool::trim(Bytes keep) {
   if (awaited_count_ > 0) poll_events();
-  const auto without = [keep](Bytes elsewhere) { return keep > elsewhere ? keep - elsewhere : Bytes{0}; };
-  if (whole_ != nullptr) whole_->trim(without(space_->own() + space_->held_on_host().now));
-  space_->trim(without(space_->held().now - space_->own()));
+  const auto all = [this] { return held().now + spilled().now; };
+  // The policy's space comes last: its memory serves most requests.
+  for (auto space = spaces_.rbegin(); space != spaces_.rend(); ++space) {
+    const Bytes elsewhere = all() - ((*space)->ledger().held() + (*space)->ledger().spilled().now);
+    (*space)->trim(keep > elsewhere ? keep - elsewhere : Bytes{0});
+  }
   // What was kept because work was still running on it is kept in a replay, too.
-  note(RowLog::Op::trim, 0, std::max(keep, space_->held().now + space_->held_on_host().now), 0);
+  note(RowLog::Op::trim, 0, std::max(keep, all()), 0);
 }
 
 void Pool::release_cached() {
   wait_for_events();
   note(RowLog::Op::empty_cache, 0, {0}, 0);
-  space_->release_everything();
-  if (whole_ != nullptr) whole_->release_everything();
+  for (const auto& space : spaces_) space->release_everything();
 }
 
 void Pool::count_held_peak() {
   // At the first moment of a new peak, with the request counted that made it.
-  if (space_->held().peak > held_peak_seen_) {
-    held_peak_seen_ = space_->held().peak;
+  if (const Bytes peak = held().peak; peak > held_peak_seen_) {
+    held_peak_seen_ = peak;
     stats_.allocated_at_held_peak = stats_.allocated.now;
   }
 }
@@ -402,17 +447,17 @@ std::vector<std::pair<StreamId, Bytes>> Pool::pending_on() const {
 }
 
 Failure Pool::describe(const Space& space, const Attempt& attempt) const {
-  const Bytes held = space_->held().now;
-  const Bytes on_host = space_->held_on_host().now;
+  const Bytes held_now = held().now;
+  const Bytes on_host = spilled().now;
   return {.request = attempt.request,
           .rounded = attempt.rounded,
-          .limit = space_->limit(),
-          .device_total = space_->device_total(),
-          .held = held,
+          .limit = limit(),
+          .device_total = space.device_total(),
+          .held = held_now,
           .held_on_host = on_host,
           .live = stats_.allocated.now,
           .pending = stats_.active.now - stats_.allocated.now,
-          .free = held + on_host - stats_.active.now,
+          .free = held_now + on_host - stats_.active.now,
           .free_for_it = space.free_for(attempt),
           .largest_free = largest_free(),
           .pending_on = pending_on(),

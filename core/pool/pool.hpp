@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "policies/shareable/shareable_space.hpp"
 #include "policies/space.hpp"
 #include "pool/failure.hpp"
 #include "pool/pool_stats.hpp"
@@ -20,17 +19,18 @@ namespace memlake {
 
 class Pool {
  public:
-  Pool(std::unique_ptr<Space> space, EventSource& events)
-      : events_(events), space_(std::move(space)), usual_(space_.get()), frees_in_order_(space_->frees_in_order()) {}
+  /// `space`: of the policy. The pool's budget is that of its ledger.
+  Pool(std::unique_ptr<Space> space, EventSource& events);
   /// With a SegmentSpace. `limit`: what may be held; the largest number for no limit.
   Pool(std::shared_ptr<Device> device, std::unique_ptr<SegmentRules> policy, EventSource& events, Bytes limit);
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
   ~Pool();
 
-  /// Adds the blocks that other processes may be given, which share the budget. `is_default_space`: requests that name
-  /// no space are served from there.
-  void add_whole(std::unique_ptr<ShareableSpace> whole, bool is_default_space);
+  /// Adds a space whose ledger has the pool's budget. `is_default`: it serves the requests that name no space. It gets
+  /// the reuse rules and the peers of the policy's space.
+  Space& add_space(std::unique_ptr<Space> space, bool is_default);
+  [[nodiscard]] const std::shared_ptr<Budget>& budget() const { return policy_space().ledger().budget(); }
 
   /// See Space; for all its spaces.
   void set_reuse_rules(const ReuseRules& rules);
@@ -38,8 +38,8 @@ class Pool {
 
   /// A live block of at least `requested` bytes for work on `stream`; null if there is no memory for it, and then
   /// failure() says why.
-  Block* allocate(Bytes requested, StreamId stream) { return allocate_from(*usual_, requested, stream); }
-  /// The same in one of its spaces: space() or whole().
+  Block* allocate(Bytes requested, StreamId stream) { return allocate_from(*default_space_, requested, stream); }
+  /// The same in one of its spaces.
   Block* allocate_from(Space& space, Bytes requested, StreamId stream);
   /// The same, but only if it needs no driver call: null says nothing about the memory.
   Block* allocate_cached(Bytes requested, StreamId stream);
@@ -63,13 +63,19 @@ class Pool {
   /// Gives everything that is free back to the driver, after waiting for all events.
   void release_cached();
 
-  Space& space() noexcept { return *space_; }
-  const Space& space() const noexcept { return *space_; }
-  /// Null until there is one.
-  [[nodiscard]] ShareableSpace* whole() const noexcept { return whole_.get(); }
-  [[nodiscard]] Space& space_of(const Block& block) const noexcept {
-    return block.is_whole ? static_cast<Space&>(*whole_) : *space_;
-  }
+  /// Of the policy.
+  [[nodiscard]] Space& policy_space() const noexcept { return *spaces_.front(); }
+  [[nodiscard]] const std::vector<std::unique_ptr<Space>>& spaces() const noexcept { return spaces_; }
+  /// pre: the block is live or pending.
+  [[nodiscard]] Space& space_of(const Block& block) const noexcept { return *spaces_[block.space]; }
+  /// What all its spaces hold.
+  [[nodiscard]] const Level& held() const;
+  /// Memory on the host beside that, for which the devices had no room. No limit counts it.
+  [[nodiscard]] Level spilled() const;
+  [[nodiscard]] Bytes limit() const { return budget()->limit; }
+  void set_limit(Bytes limit) { budget()->limit = limit; }
+  /// Whether as much as `mark` is held and less was since this last answered yes.
+  bool has_risen_to(Bytes mark);
   /// Every block of all its spaces, in no order.
   void for_each(const std::function<void(const Block&)>& visit) const;
   [[nodiscard]] std::size_t segment_count() const;
@@ -103,9 +109,9 @@ class Pool {
   Block* climb_once(Space& space, Attempt& attempt);
   /// As far as one space can get by itself.
   Block* climb_in(Space& space, Attempt& attempt);
-  /// Gives memory back that is free in the other space, if that can help; false if none was.
-  bool take_from_other(const Space& space, const Attempt& attempt);
-  Block* hand_out(Block* block, Bytes requested, StreamId user, std::uint64_t id);
+  /// Gives memory back that is free in other spaces, if that can help; false if none was.
+  bool release_in_others(const Space& space, const Attempt& attempt);
+  Block* hand_out(const Space& space, Block* block, Bytes requested, StreamId user, std::uint64_t id);
   Block* take_over(const Space& space, Bytes rounded, StreamId stream);
   void note_free(const Block& block, StreamId stream);
   void count_out(const Block& block);
@@ -124,11 +130,9 @@ class Pool {
   }
 
   EventSource& events_;
-  std::unique_ptr<Space> space_;  // of the policy
-  std::unique_ptr<ShareableSpace> whole_;
-  Space* usual_;
-  const bool frees_in_order_;                 // of the policy's space
-  std::vector<std::deque<Awaited>> awaited_;  // by stream, oldest first
+  std::vector<std::unique_ptr<Space>> spaces_;  // the first is the policy's
+  Space* default_space_;                        // serves requests that name no space
+  std::vector<std::deque<Awaited>> awaited_;    // by stream, oldest first
   std::size_t awaited_count_ = 0;
   std::size_t reusable_here_ = 0;  // of those
   std::uint64_t next_id_ = 0;

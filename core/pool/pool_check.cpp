@@ -9,8 +9,7 @@ namespace memlake {
 
 std::optional<std::string> Pool::find_broken_invariant() const {
   InvariantReport report;
-  space_->check(report);
-  if (whole_ != nullptr) whole_->check(report);
+  for (const auto& space : spaces_) space->check(report);
 
   // I6: a pending block waits for exactly the events that are on their way, and for at least one.
   std::unordered_map<const Block*, std::uint32_t> waits;
@@ -47,15 +46,21 @@ std::optional<std::string> Pool::find_broken_invariant() const {
     digest ^= live_digest(block);
     if (block.requested > block.size) report.add("I7: ", place(block), " is smaller than its request");
   });
-  if (space_->own() + (whole_ == nullptr ? Bytes{0} : whole_->own()) != space_->held().now)
-    report.add("I7: the spaces of the pool hold something else than its budget says, ", space_->held().now.count);
-  const Bytes held = space_->held().now + space_->held_on_host().now;
-  if (!space_->shows_free_blocks()) {
-    if (live + pending > held)
-      report.add("I7: live ", live.count, " + pending ", pending.count, " is more than is held, ", held.count);
-  } else if (live + pending + free != held)
+  Bytes in_ledgers{0};
+  bool shows_free_blocks = true;
+  for (const auto& space : spaces_) {
+    in_ledgers = in_ledgers + space->ledger().held();
+    shows_free_blocks &= space->shows_free_blocks();
+  }
+  if (in_ledgers != held().now)
+    report.add("I7: the spaces of the pool hold ", in_ledgers.count, " bytes, but its budget says ", held().now.count);
+  const Bytes held_now = held().now + spilled().now;
+  if (!shows_free_blocks) {
+    if (live + pending > held_now)
+      report.add("I7: live ", live.count, " + pending ", pending.count, " is more than is held, ", held_now.count);
+  } else if (live + pending + free != held_now)
     report.add("I7: live ", live.count, " + pending ", pending.count, " + free ", free.count, " is not what is held, ",
-               held.count);
+               held_now.count);
   if (live != stats_.allocated.now || live + pending != stats_.active.now || requested != stats_.requested.now)
     report.add("I7: the counters of live and pending bytes disagree with the blocks");
   if (digest != live_digest_) report.add("I8: a live or pending block changed although nobody allocated or freed it");

@@ -12,8 +12,8 @@ OutOfMemoryReason reason_for(const OutOfMemoryPicture& picture, const Pool& pool
   if (pool.failure().has_no_addresses) return OutOfMemoryReason::addresses;
   // Whoever waited and gave up all the same did not look at what the wait set free (torch issue 189504).
   if (has_waited && picture.largest_usable >= picture.requested) return OutOfMemoryReason::pending;
-  const Bytes room = difference(pool.space().device_total(), picture.held);
-  const Bytes allowed = difference(std::min(pool.space().device_total(), pool.space().limit()), picture.held);
+  const Bytes room = difference(pool.policy_space().device_total(), picture.held);
+  const Bytes allowed = difference(std::min(pool.policy_space().device_total(), pool.limit()), picture.held);
   const Bytes within_reach = picture.free + allowed;
   if (within_reach >= picture.requested && picture.free.count > 0) return OutOfMemoryReason::contiguous_range;
   if (picture.pending.count > 0 && within_reach + picture.pending >= picture.requested)
@@ -48,8 +48,8 @@ OutOfMemoryPicture take_picture(const Pool& pool, Bytes requested, StreamId stre
                              .allocated = stats.allocated.now,
                              .pending = stats.active.now - stats.allocated.now,
                              .free = stats.held.now - stats.active.now,
-                             .largest_free = pool.space().largest_free(),
-                             .largest_usable = pool.space().largest_free(stream)};
+                             .largest_free = pool.policy_space().largest_free(),
+                             .largest_usable = pool.policy_space().largest_free(stream)};
   picture.reason = reason_for(picture, pool, has_waited);
   return picture;
 }

@@ -23,13 +23,13 @@ class Lease {
  public:
   /// An empty one: no bytes, address 0, nothing to free.
   Lease(std::shared_ptr<LivePool> pool, StreamId stream) : pool_(std::move(pool)), stream_(stream) {}
-  Lease(std::shared_ptr<LivePool> pool, Block* block, Bytes requested, StreamId stream)
+  Lease(std::shared_ptr<LivePool> pool, Block* block, Bytes requested, StreamId stream, bool is_shareable)
       : pool_(std::move(pool)),
         block_(block),
         address_(block->address),
         requested_(requested),
         stream_(stream),
-        is_shareable_(block->is_whole) {}
+        is_shareable_(is_shareable) {}
   /// pre: `other` is not pinned.
   Lease(Lease&& other) noexcept
       : pool_(std::move(other.pool_)),

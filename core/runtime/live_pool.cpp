@@ -36,8 +36,8 @@ LivePool::LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMake
       events_(devices_, streams_),
       pool_(std::in_place, make_space(devices_, events_, limit), events_) {
   for (const auto& device : devices_) device->context();
-  pool_->space().set_unlocker(unlocker_);
-  if (sharing_.is_default_space) add_whole();
+  pool_->policy_space().set_unlocker(unlocker_);
+  if (sharing_.is_default_space) add_shareable_space();
   counting_.reset();
 }
 
@@ -63,7 +63,7 @@ void LivePool::PoolUnlocker::wait_for_all() noexcept {
 
 LivePool::~LivePool() {
   // Unmapping does not wait for the device, so the pool does.
-  if (!pool_ || !can_undo() || is_exiting() || pool_->space().held().now.count == 0) return;
+  if (!pool_ || !can_undo() || is_exiting() || pool_->held().now.count == 0) return;
   try {
     synchronize();
   } catch (const Error& error) {
@@ -118,7 +118,7 @@ std::optional<Lease> LivePool::allocate_at_once(Bytes requested, const StreamNam
   if (!number) return std::nullopt;
   Block* block = pool_->allocate_cached(requested, *number);
   if (block == nullptr) return std::nullopt;
-  return Lease(shared_from_this(), block, requested, *number);
+  return Lease(shared_from_this(), block, requested, *number, sharing_.is_default_space);
 }
 
 std::optional<Lease> LivePool::allocate(Bytes requested, const StreamName& stream, Shortage& shortage,
@@ -127,8 +127,9 @@ std::optional<Lease> LivePool::allocate(Bytes requested, const StreamName& strea
   const auto lock = open_lock();
   const StreamId number = streams_.number_of(stream);
   if (requested.count == 0) return Lease(shared_from_this(), number);
-  Block* block = pool_->allocate_from(space_for(is_shareable), requested, number);
-  if (block != nullptr) return Lease(shared_from_this(), block, requested, number);
+  const bool wants_shareable = is_shareable.value_or(sharing_.is_default_space);
+  Block* block = pool_->allocate_from(space_for(wants_shareable), requested, number);
+  if (block != nullptr) return Lease(shared_from_this(), block, requested, number, wants_shareable);
   shortage = shortage_locked();
   return std::nullopt;
 }
@@ -142,8 +143,8 @@ bool LivePool::preallocate(Bytes size, const StreamName& stream, Shortage& short
 }
 
 Shortage LivePool::shortage_locked() {
-  pool_->space().release_bare_addresses();
-  Shortage shortage{.failure = pool_->failure(), .pending_on = {}, .device_free = pool_->space().free_outside()};
+  for (const auto& space : pool_->spaces()) space->release_bare_addresses();
+  Shortage shortage{.failure = pool_->failure(), .pending_on = {}, .device_free = pool_->policy_space().free_outside()};
   for (const auto& [stream, bytes] : shortage.failure.pending_on)
     shortage.pending_on.emplace_back(streams_.handle_of(stream), bytes);
   return shortage;
@@ -212,8 +213,7 @@ void LivePool::release_cached() {
 
 Bytes LivePool::trim(Bytes keep) {
   const auto lock = open_lock();
-  const Space& space = pool_->space();
-  const auto all = [&] { return space.held().now + space.held_on_host().now; };
+  const auto all = [this] { return pool_->held().now + pool_->spilled().now; };
   const Bytes before = all();
   pool_->trim(keep);
   return before - all();
@@ -242,7 +242,7 @@ bool LivePool::is_open() const {
 
 void LivePool::set_limit(Bytes limit) {
   const auto lock = open_lock();
-  pool_->space().set_limit(limit);
+  pool_->set_limit(limit);
 }
 
 void LivePool::reset_peaks() {
@@ -267,7 +267,7 @@ Bytes LivePool::take_recent_peak() {
 
 std::optional<ReuseRules> LivePool::reuse_rules() const {
   const auto lock = open_lock();
-  return pool_->space().reuse_rules();
+  return pool_->policy_space().reuse_rules();
 }
 
 void LivePool::set_reuse_rules(const ReuseRules& rules) {
@@ -277,7 +277,7 @@ void LivePool::set_reuse_rules(const ReuseRules& rules) {
 
 void LivePool::set_release_threshold(Bytes threshold) {
   const auto lock = open_lock();
-  pool_->space().set_release_threshold(threshold);
+  pool_->policy_space().set_release_threshold(threshold);
 }
 
 void LivePool::set_peers(const std::vector<std::shared_ptr<Device>>& peers) {
@@ -291,13 +291,13 @@ void LivePool::set_peers(const std::vector<std::shared_ptr<Device>>& peers) {
 bool LivePool::has_risen_to(Bytes mark) {
   if (!can_undo()) return false;
   const std::lock_guard lock(mutex_);
-  return pool_ && pool_->space().has_risen_to(mark);
+  return pool_ && pool_->has_risen_to(mark);
 }
 
 Bytes LivePool::held() const {
   if (!can_undo()) return {0};
   const std::lock_guard lock(mutex_);
-  return pool_ ? pool_->space().held().now : Bytes{0};
+  return pool_ ? pool_->held().now : Bytes{0};
 }
 
 std::optional<std::string> LivePool::find_broken_invariant() const {
@@ -326,10 +326,10 @@ LiveStats LivePool::stats() const {
   LiveStats stats;
   const auto lock = open_lock();
   stats.pool = pool_->stats();
-  stats.limit = pool_->space().limit();
+  stats.limit = pool_->limit();
   stats.largest_free = pool_->largest_free();
   stats.segment_count = pool_->segment_count();
-  stats.policy_counters = pool_->space().counters();
+  stats.policy_counters = pool_->policy_space().counters();
   stats.host_waits = events_.host_waits();
   stats.modelled_us = counting_.modelled_us();
   for (std::size_t i = 0; i < call_names.size(); ++i)
@@ -381,18 +381,18 @@ std::vector<BlockRecord> LivePool::snapshot() const {
   std::vector<BlockRecord> records;
   {
     const auto lock = open_lock();
-    const bool has_spilled = pool_->space().held_on_host().now.count > 0;
-    const auto on_host = [&](const Block& block) {
+    const bool has_spilled = pool_->spilled().now.count > 0;
+    const auto on_host = [&](const Space& space, const Block& block) {
       std::uint64_t bytes = 0;
       const bool has_memory = block.state == BlockState::live || block.state == BlockState::pending ||
                               block.state == BlockState::free || block.state == BlockState::claimed;
       if (has_spilled && has_memory)
-        pool_->space_of(block).for_each_piece(block, [&](std::size_t device, Bytes size) {
+        space.for_each_piece(block, [&](std::size_t device, Bytes size) {
           if (device == devices_.size()) bytes += size.count;
         });
       return bytes;
     };
-    pool_->for_each([&](const Block& block) {
+    const auto add = [&](const Space& space, const Block& block) {
       const bool is_used = block.state == BlockState::live || block.state == BlockState::pending;
       records.push_back(
           {.segment = block.memory->range.begin.value,
@@ -405,8 +405,9 @@ std::vector<BlockRecord> LivePool::snapshot() const {
            .state = static_cast<std::uint64_t>(block.state),
            .is_small = block.group->is_small ? 1u : 0u,
            .id = is_used ? block.id : 0,
-           .on_host = on_host(block)});
-    });
+           .on_host = on_host(space, block)});
+    };
+    for (const auto& space : pool_->spaces()) space->for_each([&](const Block& block) { add(*space, block); });
   }
   std::ranges::sort(records, {}, &BlockRecord::address);
   return records;

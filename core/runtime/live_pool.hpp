@@ -15,6 +15,7 @@
 
 #include "base/lock.hpp"
 #include "driver/counting_driver.hpp"
+#include "policies/shareable/shareable_space.hpp"
 #include "pool/pool.hpp"
 #include "runtime/address_table.hpp"
 #include "runtime/lease.hpp"
@@ -207,8 +208,8 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   bool can_undo() const noexcept;
   void synchronize();
   /// The space that a request is served from. pre: the lock is held.
-  Space& space_for(std::optional<bool> is_shareable);
-  void add_whole();
+  Space& space_for(bool is_shareable);
+  void add_shareable_space();
   // pre: the lock is held, and the block is live.
   std::vector<std::pair<std::size_t, Bytes>> pieces_of(const Block& block) const;
   std::vector<ExportedBlock> export_blocks(const std::vector<const Block*>& blocks);
@@ -239,8 +240,9 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   PoolUnlocker unlocker_{*this};
   StreamTable streams_;
   DriverEvents events_;
-  std::optional<Pool> pool_;  // nothing after close()
-  AddressTable by_address_;   // what allocate_at() gave
+  std::optional<Pool> pool_;             // nothing after close()
+  ShareableSpace* shareable_ = nullptr;  // of the pool, once it was needed
+  AddressTable by_address_;              // what allocate_at() gave
   std::unique_ptr<RowLog> log_;
 };
 

@@ -7,21 +7,23 @@
 
 namespace memlake {
 
-void LivePool::add_whole() {
-  auto whole = std::make_unique<ShareableSpace>(devices_, sharing_.options, events_, pool_->space().pool_budget());
-  whole->set_unlocker(unlocker_);
-  pool_->add_whole(std::move(whole), sharing_.is_default_space);
+void LivePool::add_shareable_space() {
+  auto space = std::make_unique<ShareableSpace>(devices_, sharing_.options, events_, pool_->budget());
+  space->set_unlocker(unlocker_);
+  ShareableSpace* added = space.get();
+  pool_->add_space(std::move(space), sharing_.is_default_space);
+  shareable_ = added;
 }
 
-Space& LivePool::space_for(std::optional<bool> is_shareable) {
-  if (!is_shareable.value_or(sharing_.is_default_space)) return pool_->space();
-  if (pool_->whole() == nullptr) add_whole();
-  return *pool_->whole();
+Space& LivePool::space_for(bool is_shareable) {
+  if (!is_shareable) return pool_->policy_space();
+  if (shareable_ == nullptr) add_shareable_space();
+  return *shareable_;
 }
 
 std::vector<ExportedBlock> LivePool::export_blocks(const std::vector<const Block*>& blocks) {
   for (const Block* block : blocks)
-    if (!block->is_whole)
+    if (&pool_->space_of(*block) != shareable_)
       throw Error(
           ErrorKind::invalid_argument,
           "the memory was not allocated to be shared, so its chunks may hold other buffers, too; allocate it with "
@@ -29,9 +31,9 @@ std::vector<ExportedBlock> LivePool::export_blocks(const std::vector<const Block
   std::vector<ExportedBlock> exported;
   exported.reserve(blocks.size());
   for (const Block* block : blocks)
-    exported.push_back({block->address, block->requested, pool_->whole()->descriptors_of(*block)});
+    exported.push_back({block->address, block->requested, shareable_->descriptors_of(*block)});
   // From here on nothing fails.
-  for (const Block* block : blocks) pool_->whole()->note_export(*block);
+  for (const Block* block : blocks) shareable_->note_export(*block);
   return exported;
 }
 

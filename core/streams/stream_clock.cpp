@@ -32,14 +32,14 @@ void StreamClock::look(StreamId stream) {
 
 StreamClock::Reuse StreamClock::known_reuse(StreamId stream, const Freed& freed, const ReuseRules& rules) const {
   if (freed.stream == stream) return Reuse::own;
-  if (rules.follow_event_dependencies && events_.is_behind(stream, freed.stream, freed.tick)) return Reuse::ordered;
-  return events_.was_waited_for(freed.stream, freed.tick) ? Reuse::seen : Reuse::none;
+  if (rules.follow_event_dependencies && events_.is_behind(stream, freed.stream, freed.at.tick)) return Reuse::ordered;
+  return events_.was_waited_for(freed.stream, freed.at.tick) ? Reuse::seen : Reuse::none;
 }
 
 StreamClock::Reuse StreamClock::reuse(StreamId stream, const Freed& freed, const ReuseRules& rules) {
   const Reuse known = known_reuse(stream, freed, rules);
   const bool may_ask = known == Reuse::none && rules.allow_opportunistic;
-  return may_ask && has_passed(freed.stream, freed.stamp) ? Reuse::passed : known;
+  return may_ask && has_passed(freed) ? Reuse::passed : known;
 }
 
 void StreamClock::wait(StreamId stream, Stamp stamp) {

@@ -4,6 +4,7 @@
 // passed it. Recording an event for each free would be dear, so a stamp names an epoch of the stream, and an epoch ends
 // when somebody asks.
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <utility>
@@ -18,11 +19,19 @@ class StreamClock {
  public:
   using Stamp = std::uint64_t;
 
-  /// When something was freed: by the stream's own progress, and by the clock of who says how streams are ordered.
+  /// A moment in the order of a stream: by the stream's own progress, and by the clock of the order of streams.
+  struct Moment {
+    Stamp stamp = 0;
+    EventSource::Tick tick = 0;
+    /// The moment at which both have come: of memory that was joined, the later free counts.
+    [[nodiscard]] Moment later(Moment other) const {
+      return {std::max(stamp, other.stamp), std::max(tick, other.tick)};
+    }
+  };
+  /// Since when, and for which stream, memory is free.
   struct Freed {
     StreamId stream;
-    Stamp stamp;
-    EventSource::Tick tick;
+    Moment at;
   };
   /// Why a stream may have what was freed, without a wait.
   enum class Reuse {
@@ -35,10 +44,11 @@ class StreamClock {
 
   explicit StreamClock(EventSource& events) : events_(events) {}
 
-  /// For what is freed now in the order of the stream.
-  [[nodiscard]] Stamp now(StreamId stream) { return of(stream).open; }
+  /// Of memory that is freed now in the order of the stream.
+  [[nodiscard]] Moment now(StreamId stream) { return {of(stream).open, events_.now()}; }
   /// Whether the stream has passed it. Asks the driver, and may record an event.
   bool has_passed(StreamId stream, Stamp stamp);
+  bool has_passed(const Freed& freed) { return has_passed(freed.stream, freed.at.stamp); }
   /// Finds out whether the stream has done everything, without recording an event: one that is recorded now would
   /// hardly be complete now.
   void look(StreamId stream);
@@ -48,6 +58,7 @@ class StreamClock {
   Reuse reuse(StreamId stream, const Freed& freed, const ReuseRules& rules);
   /// Waits in the host until it has.
   void wait(StreamId stream, Stamp stamp);
+  void wait(const Freed& freed) { wait(freed.stream, freed.at.stamp); }
   /// Lets later work of `waiter` wait on the device for all work that `stream` has been given.
   void let_wait(StreamId waiter, StreamId stream);
 

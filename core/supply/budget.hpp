@@ -1,11 +1,9 @@
 #pragma once
 
-// Budget: what a pool may hold and what it holds, all its spaces together. A space counts what it holds itself through
-// a Holding, which is the only way to change the level of the budget.
+// Budget: how much a pool may hold, and how much it holds in all its spaces together. Only the ledgers of its spaces
+// change the level.
 
 #include <limits>
-#include <memory>
-#include <utility>
 
 #include "supply/level.hpp"
 
@@ -18,43 +16,14 @@ struct Budget {
 
   Bytes limit;      ///< what may be held; kUnlimited for no limit
   TidalLevel held;  ///< physical memory, created and not released
-  Bytes promised;   ///< what is being made now, outside the lock: nobody else may plan with it
-};
+  Bytes promised;   ///< memory that threads are making in unlocked scopes: no other request may plan with it
 
-/// What one space holds of its pool's budget.
-class Holding {
- public:
-  explicit Holding(std::shared_ptr<Budget> budget) : budget_(std::move(budget)) {}
-
-  Bytes now;
-  Bytes promised;  ///< what this space is making now, outside the lock
-
-  void add(Bytes bytes) {
-    now = now + bytes;
-    budget_->held.add(bytes);
+  /// Whether as much as `mark` is held and less was since this last answered yes.
+  bool has_risen_to(Bytes mark) {
+    if (held.now < mark || held.low >= mark) return false;
+    held.settle();
+    return true;
   }
-  void subtract(Bytes bytes) {
-    now = now - bytes;
-    budget_->held.subtract(bytes);
-  }
-  void promise(Bytes bytes) {
-    promised = promised + bytes;
-    budget_->promised = budget_->promised + bytes;
-  }
-  void withdraw(Bytes bytes) {
-    promised = promised - bytes;
-    budget_->promised = budget_->promised - bytes;
-  }
-  /// What this space may hold: the limit less what the pool holds or is making elsewhere.
-  [[nodiscard]] Bytes most() const {
-    const Bytes elsewhere = (budget_->held.now - now) + (budget_->promised - promised);
-    if (elsewhere.count == 0 || budget_->limit == Budget::kUnlimited) return budget_->limit;
-    return budget_->limit > elsewhere ? budget_->limit - elsewhere : Bytes{0};
-  }
-  [[nodiscard]] const std::shared_ptr<Budget>& budget() const { return budget_; }
-
- private:
-  std::shared_ptr<Budget> budget_;
 };
 
 }  // namespace memlake

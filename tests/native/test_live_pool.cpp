@@ -351,7 +351,7 @@ TEST(the_check_finds_what_is_broken) {
     spoilt.expect_broken("I6");
     free->stream = 0;
     spoilt.live->memory->place = 5;
-    EXPECT(spoilt.pool.space().segment_count() == 1);
+    EXPECT(spoilt.pool.policy_space().segment_count() == 1);
   }
 }
 

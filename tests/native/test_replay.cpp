@@ -33,7 +33,7 @@ TEST(live_pending_and_free_bytes_add_up_to_what_is_held) {
   Pool pool(device.device(), std::make_unique<TorchRules>(TorchOptions{}), events, TorchOptions::kUnlimited);
   static_cast<void>(replay(trace.columns(), pool, events, {}));
   Bytes free{0};
-  pool.space().for_each([&](const Block& block) {
+  pool.policy_space().for_each([&](const Block& block) {
     if (block.state == BlockState::free) free = free + block.size;
   });
   EXPECT_EQ((pool.stats().active.now + free).count, pool.stats().held.now.count);

@@ -36,7 +36,7 @@ struct Stitching {
 
   explicit Stitching(const StitchOptions& options = {.frag_limit = MiB * 32}, Bytes limit = kUnlimited)
       : pool(std::make_unique<StitchSpace>(devices[0], options, events, limit), events),
-        space(static_cast<StitchSpace&>(pool.space())) {}
+        space(static_cast<StitchSpace&>(pool.policy_space())) {}
   ~Stitching() { expect_sound(); }
 
   void expect_sound() const {
@@ -48,7 +48,7 @@ struct Stitching {
     if (broken && !broken->starts_with(name)) test::fail("expected " + std::string(name) + ", got " + *broken, {});
   }
   [[nodiscard]] const StitchCounters& counters() const { return space.stitch_counters(); }
-  [[nodiscard]] Bytes held() const { return space.held().now; }
+  [[nodiscard]] Bytes held() const { return space.ledger().budget()->held.now; }
 
   Block* allocate(Bytes size, StreamId stream = 0) {
     Block* block = pool.allocate(size, stream);

@@ -49,6 +49,7 @@ Block* CudaPoolSpace::try_to_allocate(Attempt& attempt) {
   try {
     auto slot = allocate(attempt.rounded, events_.handle_of(attempt.request.stream));
     slot->block = block_over(*slot, group_, attempt.request.stream);
+    slot->block.give_back = GiveBack::with_calls;
     Slot& made = *slots_.emplace(slot->range.begin.value, std::move(slot)).first->second;
     live_ = live_ + made.range.size;
     attempt.tried.push_back({Step::Kind::new_segment, false});
@@ -126,17 +127,17 @@ void CudaPoolSpace::for_each(const std::function<void(const Block&)>& visit) con
   for (const auto& [address, slot] : slots_) visit(slot->block);
 }
 
-void CudaPoolSpace::refresh_held() const {
+void CudaPoolSpace::refresh_ledger() const {
   if (!device_->can_undo()) return;
   try {
     const Bytes now{pool_.get(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)};
     const Bytes high{pool_.get(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)};
-    if (now > held_.now) {
-      held_.add(now - held_.now);
+    if (now > ledger_.held()) {
+      ledger_.add(now - ledger_.held());
     } else {
-      held_.subtract(held_.now - now);
+      ledger_.subtract(ledger_.held() - now);
     }
-    Level& of_pool = held_.budget()->held;
+    Level& of_pool = ledger_.budget()->held;
     of_pool.peak = std::max(of_pool.peak, high + (of_pool.now - now));
   } catch (const Error&) {
     // Asked where nothing may be thrown, too: a driver that does not answer leaves what it said last.
@@ -145,7 +146,7 @@ void CudaPoolSpace::refresh_held() const {
 
 Bytes CudaPoolSpace::largest_free() const {
   const std::uint64_t used = pool_.get(CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
-  const std::uint64_t now = own().count;
+  const std::uint64_t now = ledger().held().count;
   return {now > used ? now - used : 0};
 }
 
@@ -212,7 +213,8 @@ void CudaPoolSpace::check(InvariantReport& report) const {
   const std::uint64_t used = pool_.get(CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
   if (used < live.count)
     report.add("I7: ", live.count, " bytes are live, but the driver says that ", used, " are used");
-  if (own().count < used) report.add("I7: the driver holds ", own().count, " bytes, less than are used, ", used);
+  if (ledger().held().count < used)
+    report.add("I7: the driver holds ", ledger().held().count, " bytes, less than are used, ", used);
 }
 
 }  // namespace memlake

@@ -28,7 +28,6 @@ class CudaPoolSpace final : public Space {
   /// Of a block that was not freed in order before, frees it in the order of its stream.
   void give_back(Block* block) override;
   [[nodiscard]] bool serves(const Block&, Bytes) const override { return false; }
-  [[nodiscard]] bool gives_back_at_once(const Block&) const override { return false; }
 
   /// The driver gives back only what the host has waited for; for streams that are idle that is no waiting.
   void trim(Bytes keep) override;
@@ -37,7 +36,7 @@ class CudaPoolSpace final : public Space {
 
   void for_each(const std::function<void(const Block&)>& visit) const override;
   [[nodiscard]] bool shows_free_blocks() const override { return false; }
-  [[nodiscard]] std::size_t segment_count() const override { return own().count > 0 ? 1 : 0; }
+  [[nodiscard]] std::size_t segment_count() const override { return ledger().held().count > 0 ? 1 : 0; }
   /// All that is not used: in how many pieces it lies, only the driver knows.
   [[nodiscard]] Bytes largest_free() const override;
   [[nodiscard]] Bytes largest_free(StreamId) const override { return largest_free(); }
@@ -57,7 +56,7 @@ class CudaPoolSpace final : public Space {
   void reset_used_peak() override { pool_.set(CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0); }
 
  protected:
-  void refresh_held() const override;
+  void refresh_ledger() const override;
   void change_access(const std::vector<std::shared_ptr<Device>>& added,
                      const std::vector<std::shared_ptr<Device>>& removed) override;
 
@@ -75,7 +74,7 @@ class CudaPoolSpace final : public Space {
   [[nodiscard]] Block* try_to_allocate(Attempt& attempt);
   /// From the driver, aligned as the memory of every pool is. Throws Error.
   [[nodiscard]] std::unique_ptr<Slot> allocate(Bytes size, CUstream stream);
-  [[nodiscard]] bool is_over_limit(Bytes size) const { return size > held_.most() || live_ > held_.most() - size; }
+  [[nodiscard]] bool is_over_limit(Bytes size) const { return size > ledger_.most() || live_ > ledger_.most() - size; }
   [[nodiscard]] static Slot& slot_of(const Block& block) { return static_cast<Slot&>(*block.memory); }
 
   MemoryPool pool_;

@@ -22,8 +22,8 @@ LakeBlock* LakeSpace::make_block(Range& range, AddressRange covered, BlockState 
   block->stream = range.lane.stream;
   block->state = state;
   block->awaited = 0;
-  block->free_since = 0;
-  block->freed_at = 0;
+  block->give_back = GiveBack::cached;
+  block->freed_at = {};
   block->users.clear();
   block->view.reset();
   block->is_spilled = false;
@@ -38,7 +38,6 @@ void LakeSpace::destroy(LakeBlock* block) {
 LakeBlock* LakeSpace::cut(LakeBlock* block, Bytes size) {
   Range& range = static_cast<Range&>(*block->memory);
   LakeBlock* high = make_block(range, {block->address + size, block->size - size}, block->state);
-  high->free_since = block->free_since;
   high->freed_at = block->freed_at;
   high->is_spilled = block->is_spilled;
   high->previous = block;
@@ -68,8 +67,7 @@ void LakeSpace::unindex(LakeBlock* block) {
 void LakeSpace::swallow_above(LakeBlock* block) {
   LakeBlock* above = block->above();
   block->size = block->size + above->size;
-  block->free_since = std::max(block->free_since, above->free_since);
-  block->freed_at = std::max(block->freed_at, above->freed_at);
+  block->freed_at = block->freed_at.later(above->freed_at);
   block->next = above->next;
   if (block->next != nullptr) {
     block->next->previous = block;

@@ -110,12 +110,16 @@ void LakeSpace::check(InvariantReport& report) const {
       report.add("I4: a chunk of ", chunk->size.count, " bytes is not at home anywhere");
     if (chunks_[chunk->place] != chunk) report.add("I4: a chunk is not where the pool looks for it");
   }
-  if (held != held_.now || on_host != held_on_host_.now || home_bytes != held + on_host)
+  if (held != ledger_.held() || on_host != ledger_.spilled().now || home_bytes != held + on_host)
     report.add("I4: chunks have ", held.count, " bytes and ", on_host.count, " on the host, ranges ", home_bytes.count,
-               ", but ", held_.now.count, " and ", held_on_host_.now.count, " are held");
-  Bytes homes{0};
-  for (const Home& home : homes_) homes = homes + home.held;
-  if (homes != held_.now) report.add("I4: homes have ", homes.count, " bytes, but ", held_.now.count, " are held");
+               ", but ", ledger_.held().count, " and ", ledger_.spilled().now.count, " are held");
+  std::vector<Bytes> on(homes_.size());
+  for (const auto& chunk : chunks_)
+    if (!chunk->is_spilled) on[home_of(*chunk)] = on[home_of(*chunk)] + chunk->size;
+  for (std::size_t i = 0; i < on.size(); ++i)
+    if (on[i] != ledger_.held_on(i))
+      report.add("I4: chunks on device ", i, " have ", on[i].count, " bytes, but ", ledger_.held_on(i).count,
+                 " are held");
   if (used != used_) report.add("I7: ", used.count, " bytes are in use, but ", used_.count, " are counted");
 }
 

@@ -54,7 +54,7 @@ Range& LakeSpace::add_range(Lane& lane, Bytes at_least) {
 
 /// The device for the next chunk, by number; `made` is what this request has on each already.
 std::size_t LakeSpace::next_home(const std::vector<Bytes>& made, StreamId stream) const {
-  const auto has_room = [&](std::size_t i) { return homes_[i].held + made[i] + granule_ <= homes_[i].most; };
+  const auto has_room = [&](std::size_t i) { return ledger_.held_on(i) + made[i] + granule_ <= homes_[i].most; };
   const std::size_t last = homes_.size() - 1;
   std::size_t best = last;
   if (options_.placement == Placement::near) {
@@ -63,7 +63,7 @@ std::size_t LakeSpace::next_home(const std::vector<Bytes>& made, StreamId stream
   }
   if (options_.placement == Placement::balance) {
     const auto share = [&](std::size_t i) {
-      return static_cast<double>((homes_[i].held + made[i]).count) / static_cast<double>(homes_[i].total.count);
+      return static_cast<double>((ledger_.held_on(i) + made[i]).count) / static_cast<double>(homes_[i].total.count);
     };
     for (std::size_t i = 0; i <= last; ++i)
       if (has_room(i) && (!has_room(best) || share(i) < share(best))) best = i;
@@ -77,11 +77,11 @@ std::size_t LakeSpace::next_home(const std::vector<Bytes>& made, StreamId stream
 std::vector<LakeSpace::Making> LakeSpace::assign(const std::vector<Bytes>& sizes, StreamId stream) const {
   std::vector<Making> makings;
   std::vector<Bytes> made;
-  for (const Home& home : homes_) made.push_back(home.promised);
+  for (std::size_t i = 0; i < homes_.size(); ++i) made.push_back(ledger_.promised_on(i));
   for (Bytes left : sizes)
     while (left.count > 0) {
       const std::size_t on = next_home(made, stream);
-      const Bytes taken = homes_[on].held + made[on];
+      const Bytes taken = ledger_.held_on(on) + made[on];
       Bytes size = left;
       if (homes_.size() > 1 && taken + granule_ <= homes_[on].most)
         size = std::min(size, down(homes_[on].most - taken));
@@ -107,7 +107,7 @@ std::vector<std::unique_ptr<LakeChunk>> LakeSpace::create(const std::vector<Byte
     try {
       chunks.push_back(create_one(making));
     } catch (const Error& error) {
-      if (error.kind() == ErrorKind::out_of_memory) note_shortage(homes_[making.on]);
+      if (error.kind() == ErrorKind::out_of_memory) note_shortage(making.on);
       throw;
     }
   }
@@ -115,16 +115,14 @@ std::vector<std::unique_ptr<LakeChunk>> LakeSpace::create(const std::vector<Byte
 }
 
 /// Somebody else has what the device should still have. Until something is given back, this is all there is.
-void LakeSpace::note_shortage(Home& home) { home.most = home.held + home.promised; }
+void LakeSpace::note_shortage(std::size_t home) { homes_[home].most = taken_on(home); }
 
 void LakeSpace::keep(std::vector<std::unique_ptr<LakeChunk>>& chunks) {
   for (auto& chunk : chunks) {
     if (chunk->is_spilled) {
-      held_on_host_.add(chunk->size);
+      ledger_.spill(chunk->size);
     } else {
-      held_.add(chunk->size);
-      Home& home = home_of(*chunk);
-      home.held = home.held + chunk->size;
+      ledger_.add(chunk->size, home_of(*chunk));
     }
     largest_chunk_ = std::max(largest_chunk_, chunk->size);
     chunk->place = chunks_.size();
@@ -135,11 +133,10 @@ void LakeSpace::keep(std::vector<std::unique_ptr<LakeChunk>>& chunks) {
 /// Gives the chunk's memory back to the driver. pre: it is mapped nowhere.
 void LakeSpace::forget(LakeChunk* chunk) {
   if (chunk->is_spilled) {
-    held_on_host_.subtract(chunk->size);
+    ledger_.unspill(chunk->size);
   } else {
-    held_.subtract(chunk->size);
-    Home& home = home_of(*chunk);
-    home.held = home.held - chunk->size;
+    ledger_.subtract(chunk->size, home_of(*chunk));
+    Home& home = homes_[home_of(*chunk)];
     home.most = home.total;
   }
   const std::size_t place = chunk->place;
@@ -176,7 +173,7 @@ void LakeSpace::leave(const Part& whole) {
   chunk.range = nullptr;
   old->state = BlockState::dead;
   old->is_spilled = false;
-  Retired& retired = retired_.emplace_back(Retired{{}, {}, old, stream, old->free_since});
+  Retired& retired = retired_.emplace_back(Retired{{}, {}, old, {stream, old->freed_at}});
   retired.mappings.push_back(std::move(*chunk.home));
   chunk.home.reset();
 }
@@ -187,7 +184,7 @@ void LakeSpace::reap() {
     // Whoever reaps has something in hand that an error would lose; a driver that cannot answer now is asked again.
     bool is_done = false;
     try {
-      is_done = clock_.has_passed(retired.stream, retired.stamp);
+      is_done = clock_.has_passed(retired.freed);
     } catch (const Error&) {
     }
     if (!is_done) {
@@ -221,7 +218,7 @@ void LakeSpace::let_wait(StreamId waiter, const LakeBlock& run) {
     clock_.let_wait(waiter, run.stream);
     ++counters_.stream_waits;
   } else {
-    clock_.wait(run.stream, run.free_since);
+    clock_.wait(run.freed());
   }
 }
 
@@ -293,7 +290,7 @@ Block* LakeSpace::carry_out(Plan& plan, Bytes size) {
 
   if (!options_.may_alias) {
     // Chunks leave their places before they are mapped anew, so the host waits for their streams.
-    for (const Part& part : plan.moved) clock_.wait(part.run->stream, part.run->free_since);
+    for (const Part& part : plan.moved) clock_.wait(part.run->freed());
     for (const Part& part : plan.moved) vacate(part);
   }
   Downwards down_from(range, top);
@@ -403,7 +400,7 @@ Block* LakeSpace::show(const Plan& plan, LakeBlock* block, Address top, std::vec
     offer(rest);
   }
   block->view = std::move(view);
-  if (is_mixed) block->stream = kNoStream;
+  block->give_back = is_mixed ? GiveBack::to_several : GiveBack::with_calls;
   used_ = used_ + block->size;
   return block;
 }
@@ -411,13 +408,12 @@ Block* LakeSpace::show(const Plan& plan, LakeBlock* block, Address top, std::vec
 void LakeSpace::end_view(LakeBlock* block) {
   const std::unique_ptr<View> view = std::move(block->view);
   const StreamId stream = static_cast<Range&>(*block->memory).lane.stream;
-  block->stream = stream;
-  Retired retired{{}, {}, nullptr, stream, clock_.now(stream)};
+  block->give_back = GiveBack::cached;
+  Retired retired{{}, {}, nullptr, {stream, clock_.now(stream)}};
   for (View::Piece& piece : view->pieces) {
     LakeBlock* lent = piece.lent;
     lent->state = BlockState::free;
-    lent->free_since = clock_.now(lent->stream);
-    lent->freed_at = events_.now();
+    lent->freed_at = clock_.now(lent->stream);
     offer(lent);
     retired.mappings.push_back(std::move(piece.mapping));
     retired.viewed.push_back(piece.chunk);
@@ -425,8 +421,7 @@ void LakeSpace::end_view(LakeBlock* block) {
   if (block->end() > view->top) {
     LakeBlock* own = cut(block, view->top - block->address);
     own->state = BlockState::free;
-    own->free_since = clock_.now(stream);
-    own->freed_at = events_.now();
+    own->freed_at = clock_.now(stream);
     offer(own);
   }
   block->state = BlockState::dead;
@@ -440,9 +435,9 @@ void LakeSpace::end_view(LakeBlock* block) {
 }
 
 void LakeSpace::release_everything() {
-  for (const Retired& retired : retired_) clock_.wait(retired.stream, retired.stamp);
+  for (const Retired& retired : retired_) clock_.wait(retired.freed);
   for (const auto& wholes : {spilled_chunks(), whole_chunks(nullptr)})
-    for (const Part& part : wholes) clock_.wait(part.run->stream, part.run->free_since);
+    for (const Part& part : wholes) clock_.wait(part.run->freed());
   trim({0});
 }
 
@@ -458,11 +453,11 @@ void LakeSpace::trim(Bytes keep) {
       return is_same ? a.chunk->address > b.chunk->address : a.chunk->range->serial < b.chunk->range->serial;
     });
     for (const Part& part : wholes) {
-      const Bytes all = held_.now + held_on_host_.now;
+      const Bytes all = ledger_.held() + ledger_.spilled().now;
       if (all <= keep) break;
       // What a view still shows is not free to go, although the view is over.
       if (part.chunk->size > all - keep || part.chunk->views > 0) continue;
-      if (!clock_.has_passed(part.run->stream, part.run->free_since)) continue;
+      if (!clock_.has_passed(part.run->freed())) continue;
       vacate(part);
       forget(part.chunk);
     }

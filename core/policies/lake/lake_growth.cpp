@@ -35,15 +35,10 @@ Block* LakeSpace::grow_outside(const Place& place, const std::vector<Bytes>& siz
   for (const Making& making : makings) total = total + making.size;
 
   LakeBlock* claimed = claim(place, total);
-  const auto promise = [&] {
-    for (const Making& making : makings) homes_[making.on].promised = homes_[making.on].promised + making.size;
-    held_.promise(total);
-  };
+  for (const Making& making : makings) ledger_.promise(making.size, making.on);
   const auto withdraw = [&] {
-    for (const Making& making : makings) homes_[making.on].promised = homes_[making.on].promised - making.size;
-    held_.withdraw(total);
+    for (const Making& making : makings) ledger_.withdraw(making.size, making.on);
   };
-  promise();
 
   std::size_t failed_on = homes_.size();
   Made made;
@@ -53,7 +48,7 @@ Block* LakeSpace::grow_outside(const Place& place, const std::vector<Bytes>& siz
     made = make(makings, users, range, top, failed_on);
   } catch (...) {
     withdraw();
-    if (failed_on < homes_.size()) note_shortage(homes_[failed_on]);
+    if (failed_on < homes_.size()) note_shortage(failed_on);
     unclaim(claimed, place.run);
     throw;
   }

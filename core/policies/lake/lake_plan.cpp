@@ -84,13 +84,12 @@ Bytes LakeSpace::round(Bytes requested) const { return requested.rounded_up({512
 Bytes LakeSpace::budget() const {
   Bytes sum{0};
   for (const Home& home : homes_) sum = sum + home.most;
-  return down(least(held_.most(), sum));
+  return down(least(ledger_.most(), sum));
 }
 
 Bytes LakeSpace::room() const {
   const Bytes most = budget();
-  Bytes taken = held_.now;
-  for (const Home& home : homes_) taken = taken + home.promised;
+  const Bytes taken = ledger_.held() + ledger_.promised();
   return most > taken ? most - taken : Bytes{0};
 }
 
@@ -123,7 +122,7 @@ LakeBlock* LakeSpace::find(Bytes size, StreamId stream) const {
   const bool is_small = size <= kLargestSmall;
   if (is_small && size >= kFillFrom) {
     const Lane* large = known_lane(stream, false);
-    const bool is_full = static_cast<double>(held_.now.count) > kFillLevel * static_cast<double>(budget().count);
+    const bool is_full = static_cast<double>(ledger_.held().count) > kFillLevel * static_cast<double>(budget().count);
     if (large != nullptr && is_full)
       if (LakeBlock* sliver = best_fit(*large, size); sliver != nullptr && sliver->size <= kLargestSmall) return sliver;
   }
@@ -158,13 +157,13 @@ LakeBlock* LakeSpace::find_ordered(Bytes size, StreamId stream) const {
 }
 
 bool LakeSpace::is_loading() const {
-  return static_cast<double>(ever_freed_.count) < static_cast<double>(held_.now.count) * kLoading;
+  return static_cast<double>(ever_freed_.count) < static_cast<double>(ledger_.held().count) * kLoading;
 }
 
 Bytes LakeSpace::chunk_limit(Bytes size) const {
   const bool is_own = size >= kOwnChunksFrom;
   const Bytes most = budget();
-  const Bytes spare = most + held_on_host_.now > used_ ? most + held_on_host_.now - used_ : Bytes{0};
+  const Bytes spare = most + ledger_.spilled().now > used_ ? most + ledger_.spilled().now - used_ : Bytes{0};
   Bytes limit = kLargestQuantum;
   if (is_own && is_loading()) {
     limit = kLoadingChunk;
@@ -184,7 +183,7 @@ Bytes LakeSpace::growth(Lane& lane, Bytes size, Bytes need) {
     lane.quantum = least(lane.quantum * 2, kLargestQuantum);
   }
   if (size >= kOwnChunksFrom) return need;
-  const double fill = static_cast<double>(held_.now.count) / static_cast<double>(budget().count);
+  const double fill = static_cast<double>(ledger_.held().count) / static_cast<double>(budget().count);
   Bytes wish = lane.quantum;
   if (fill >= kFillingFrom) {
     wish = kStride;
@@ -309,7 +308,7 @@ std::optional<Part> LakeSpace::largest_odd_part(const LakeBlock* except) const {
 void LakeSpace::split_excess(Plan& plan, Bytes size, Bytes excess) {
   if (excess.count == 0 || chunk_limit(size) >= excess) return;
   for (const Part& part : plan.moved) {
-    const bool is_done = part.chunk->views == 0 && clock_.has_passed(part.run->stream, part.run->free_since);
+    const bool is_done = part.chunk->views == 0 && clock_.has_passed(part.run->freed());
     const bool is_best = plan.recreated == nullptr || part.chunk->size < plan.recreated->size;
     if (part.chunk->size > excess && is_done && is_best) plan.recreated = part.chunk;
   }

@@ -17,22 +17,22 @@ enum Rung : int { kGrow, kGather };
 
 LakeSpace::LakeSpace(std::vector<std::shared_ptr<Device>> devices, const LakeOptions& options, EventSource& events,
                      Bytes limit)
-    : Space(devices, options.location == Location::device ? total_memory(devices) : host_memory(), events, limit),
+    : Space(devices, options.location == Location::device ? total_memory(devices) : host_memory(), events,
+            Ledger(std::make_shared<Budget>(limit), devices.size())),
       devices_(std::move(devices)),
       options_(options),
       granule_(common_granularity(devices_)),
       clock_(events) {
   for (const auto& device : devices_) {
     const Bytes total = device->total_memory();
-    homes_.push_back({.total = total, .held = {0}, .promised = {0}, .most = total});
+    homes_.push_back({.total = total, .most = total});
   }
   if (options_.location == Location::device && !options_.may_spill) return;
   const bool is_numa = options_.location != Location::host;
   for (const auto& device : devices_) static_cast<void>(device->host_location(is_numa));  // all of them must be able
   host_ = device_->host_location(is_numa);
   granule_ = {std::lcm(granule_.count, device_->host_granularity(host_).count)};
-  if (options_.location != Location::device)
-    homes_ = {{.total = device_total_, .held = {0}, .promised = {0}, .most = device_total_}};
+  if (options_.location != Location::device) homes_ = {{.total = device_total_, .most = device_total_}};
 }
 
 LakeSpace::~LakeSpace() = default;
@@ -83,13 +83,13 @@ bool LakeSpace::is_crowded() const {
 
 bool LakeSpace::wait_for_streams() {
   bool has_waited = false;
-  const auto wait = [&](StreamId stream, StreamClock::Stamp stamp) {
-    if (clock_.has_passed(stream, stamp)) return;
-    clock_.wait(stream, stamp);
+  const auto wait = [&](const StreamClock::Freed& freed) {
+    if (clock_.has_passed(freed)) return;
+    clock_.wait(freed);
     has_waited = true;
   };
-  for (const Retired& retired : retired_) wait(retired.stream, retired.stamp);
-  for (const Part& part : whole_chunks(nullptr)) wait(part.run->stream, part.run->free_since);
+  for (const Retired& retired : retired_) wait(retired.freed);
+  for (const Part& part : whole_chunks(nullptr)) wait(part.run->freed());
   if (has_waited) reap();
   return has_waited;
 }
@@ -107,7 +107,7 @@ bool LakeSpace::has_more_than_known() {
     Home& home = homes_[i];
     if (home.most == home.total) continue;
     const Bytes free = options_.location == Location::device ? devices_[i]->free_memory() : free_host_memory();
-    const Bytes now = std::min(home.total, home.held + home.promised + down(free));
+    const Bytes now = std::min(home.total, taken_on(i) + down(free));
     has_more |= now > home.most;
     home.most = std::max(home.most, now);
   }
@@ -117,7 +117,8 @@ bool LakeSpace::has_more_than_known() {
 Space::Answer LakeSpace::gather(Attempt& attempt, Lane& lane) {
   const Bytes size = attempt.rounded;
   const StreamId stream = attempt.request.stream;
-  if (size > std::max(budget(), held_.now)) return Answer::no_memory;  // a limit below what is held takes nothing away
+  if (size > std::max(budget(), ledger_.held()))
+    return Answer::no_memory;  // a limit below what is held takes nothing away
   LakeBlock* run = find(size, stream);
   if (run == nullptr) run = find_elsewhere(size, stream);
   if (run != nullptr && (run->stream == stream || events_.can_record(run->stream))) {
@@ -151,13 +152,8 @@ void LakeSpace::give_back(Block* block) {
     return;
   }
   mine->state = BlockState::free;
-  mine->free_since = clock_.now(mine->stream);
-  mine->freed_at = events_.now();
+  mine->freed_at = clock_.now(mine->stream);
   offer(mine);
-}
-
-bool LakeSpace::gives_back_at_once(const Block& block) const {
-  return static_cast<const LakeBlock&>(block).view == nullptr;
 }
 
 void LakeSpace::for_each_owner(const Block& block, const std::function<void(StreamId)>& visit) const {
@@ -257,6 +253,6 @@ std::uint64_t LakeSpace::generation(const Block& block) const {
   return latest;
 }
 
-Bytes LakeSpace::free_for(const Attempt&) const { return held_.now + held_on_host_.now - used_; }
+Bytes LakeSpace::free_for(const Attempt&) const { return ledger_.held() + ledger_.spilled().now - used_; }
 
 }  // namespace memlake

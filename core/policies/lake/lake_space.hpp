@@ -44,7 +44,6 @@ class LakeSpace final : public Space {
   Answer obtain(Attempt& attempt) override;
   void give_back(Block* block) override;
   [[nodiscard]] bool serves(const Block& block, Bytes rounded) const override { return block.size == rounded; }
-  [[nodiscard]] bool gives_back_at_once(const Block& block) const override;
   void for_each_owner(const Block& block, const std::function<void(StreamId)>& visit) const override;
   [[nodiscard]] bool is_crowded() const override;
   void trim(Bytes keep) override;
@@ -73,9 +72,7 @@ class LakeSpace final : public Space {
   /// One device, or the host if all memory lies there, and what is made on it.
   struct Home {
     Bytes total;
-    Bytes held;
-    Bytes promised;  ///< what is being made on it now, outside the lock
-    Bytes most;      ///< what can be held there, as far as is known: the driver may have less than `total` to give
+    Bytes most;  ///< what can be held there, as far as is known: the driver may have less than `total` to give
   };
   /// Where new memory goes: into `hole`, from its high end; `run` is the free block right above it, or null.
   struct Place {
@@ -108,8 +105,7 @@ class LakeSpace final : public Space {
     std::vector<Mapping> mappings;
     std::vector<LakeChunk*> viewed;  ///< chunks that have one view less then
     LakeBlock* dead;
-    StreamId stream;
-    StreamClock::Stamp stamp;
+    StreamClock::Freed freed;
   };
 
   // Blocks (lake_blocks.cpp).
@@ -120,7 +116,7 @@ class LakeSpace final : public Space {
   void index(LakeBlock* block);
   /// Joins a free block with its neighbours and indexes it. pre: it is not indexed.
   void offer(LakeBlock* block) {
-    if (held_on_host_.now.count != 0) [[unlikely]]
+    if (ledger_.spilled().now.count != 0) [[unlikely]]
       return offer_in_parts(block);
     block->is_spilled = false;
     index(merge(block));
@@ -206,13 +202,15 @@ class LakeSpace final : public Space {
   std::vector<std::unique_ptr<LakeChunk>> create(const std::vector<Bytes>& sizes, StreamId stream);
   /// One of them. Reads nothing that the lock guards.
   [[nodiscard]] std::unique_ptr<LakeChunk> create_one(const Making& making) const;
-  static void note_shortage(Home& home);
+  void note_shortage(std::size_t home);
+  /// What is held on a home, and what is being made on it.
+  [[nodiscard]] Bytes taken_on(std::size_t home) const { return ledger_.held_on(home) + ledger_.promised_on(home); }
   [[nodiscard]] std::size_t next_home(const std::vector<Bytes>& made, StreamId stream) const;
   [[nodiscard]] std::unique_ptr<LakeChunk> create_on_host(Bytes size) const;
   void keep(std::vector<std::unique_ptr<LakeChunk>>& chunks);
   void forget(LakeChunk* chunk);
   /// pre: it was not spilled.
-  [[nodiscard]] Home& home_of(const LakeChunk& chunk) { return homes_[std::min(chunk.device, homes_.size() - 1)]; }
+  [[nodiscard]] std::size_t home_of(const LakeChunk& chunk) const { return std::min(chunk.device, homes_.size() - 1); }
   /// For `users`, and for the CPU where memory lies on the host: so much at the top of the range.
   void set_access(AddressRange range, std::span<const std::shared_ptr<Device>> users, Bytes on_host) const;
   void settle_in(LakeChunk& chunk, Range& range, Address address, Mapping mapping);

@@ -35,12 +35,12 @@ struct View {
 
 /// A block of a range. Its bytes may be partly another chunk's, shown by a view.
 struct LakeBlock : Block {
-  std::unique_ptr<View> view;      ///< of a live or pending block: the aliased part at its lower end
-  EventSource::Tick freed_at = 0;  ///< of a free block: when the last of its bytes was freed
-  bool is_spilled = false;         ///< of a free block: all its memory is the host's, else all is the devices'
+  std::unique_ptr<View> view;    ///< of a live or pending block: the aliased part at its lower end
+  StreamClock::Moment freed_at;  ///< of a free block: when the last of its bytes was freed
+  bool is_spilled = false;       ///< of a free block: all its memory is the host's, else all is the devices'
 
   /// Of a free block.
-  [[nodiscard]] StreamClock::Freed freed() const { return {stream, free_since, freed_at}; }
+  [[nodiscard]] StreamClock::Freed freed() const { return {stream, freed_at}; }
   LakeBlock* below() const { return static_cast<LakeBlock*>(previous); }
   LakeBlock* above() const { return static_cast<LakeBlock*>(next); }
 };

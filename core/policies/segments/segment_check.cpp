@@ -18,8 +18,8 @@ void SegmentSpace::check(InvariantReport& report) const {
   check_blocks(blocks_, segments, report);
   check_apart(std::move(ranges), report);
   // I4: every chunk is behind a page of a segment, once.
-  if (mapped != held_.now)
-    report.add("I4: segments have ", mapped.count, " bytes of memory, but ", held_.now.count, " are held");
+  if (mapped != ledger_.held())
+    report.add("I4: segments have ", mapped.count, " bytes of memory, but ", ledger_.held().count, " are held");
 }
 
 }  // namespace memlake

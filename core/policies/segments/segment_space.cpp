@@ -7,7 +7,7 @@
 namespace memlake {
 
 PoolView SegmentSpace::view() const {
-  return {.blocks = blocks_, .held = held_.now, .device_total = device_total_, .limit = held_.most()};
+  return {.blocks = blocks_, .held = ledger_.held(), .device_total = device_total_, .limit = ledger_.most()};
 }
 
 Block* SegmentSpace::take(Bytes rounded, StreamId stream) {
@@ -65,9 +65,9 @@ void SegmentSpace::shrink_to(Bytes keep, bool may_wait) {
   std::vector<Block*> victims;
   rules_->choose_everything(blocks_, victims);
   for (Block* block : victims) {
-    if (held_.now <= keep) return;
+    if (ledger_.held() <= keep) return;
     if (!may_wait && !events_.is_idle(block->stream)) continue;
-    const Bytes most = held_.now - keep;
+    const Bytes most = ledger_.held() - keep;
     if (block->memory->is_expandable()) {
       unmap(block, most);
     } else if (block->size <= most) {
@@ -133,7 +133,7 @@ void SegmentSpace::run(const Step& step, Attempt& attempt) {
     switch (step.kind) {
       case Step::Kind::new_segment:
         attempt.block = add_segment(std::make_unique<PlainSegment>(PlainAllocation(device_, step.size)), step, attempt);
-        held_.add(step.size);
+        ledger_.add(step.size);
         break;
       case Step::Kind::new_expandable:
         attempt.block = add_segment(std::make_unique<ExpandableSegment>(device_, step.size, step.page), step, attempt);
@@ -163,6 +163,7 @@ Block* SegmentSpace::add_segment(std::unique_ptr<SegmentMemory> memory, const St
   BlockGroup& group = attempt.group->is_small ? blocks_.small : blocks_.large;
   if (memory->is_expandable()) memory->lone = lone_addresses_.take(memory->range.size);
   Block* block = blocks_.make(*memory, group, attempt.request.stream, memory->range, state);
+  if (!rules_->keeps_freed_memory()) block->give_back = GiveBack::with_calls;
   memory->place = segments_.size();
   memory->serial = step.serial.value_or(segments_made_);
   ++segments_made_;
@@ -179,7 +180,7 @@ Block* SegmentSpace::map(Block* unmapped, Bytes size) {
   unmapped->state = BlockState::free;
   blocks_.merge(unmapped);
   blocks_.index(unmapped);
-  held_.add(mapped.size);
+  ledger_.add(mapped.size);
   return unmapped;
 }
 
@@ -198,7 +199,7 @@ void SegmentSpace::release_segment(Block* block) {
   if (block->memory->is_expandable()) {
     lone_addresses_.give_back(block->memory->lone);
   } else {
-    held_.subtract(block->size);
+    ledger_.subtract(block->size);
   }
   const std::size_t place = block->memory->place;
   std::swap(segments_[place], segments_.back());
@@ -216,7 +217,7 @@ void SegmentSpace::unmap(Block* block, Bytes most) {
   if (unmapped.size.count == 0) return;
   events_.wait_for_stream(block->stream);  // its own work may still be running on these pages
   segment.unmap(unmapped);
-  held_.subtract(unmapped.size);
+  ledger_.subtract(unmapped.size);
   blocks_.unindex(block);
   if (const Bytes before = unmapped.begin - block->address; before.count > 0)
     blocks_.index(blocks_.cut_front(block, before));

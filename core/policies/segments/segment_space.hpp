@@ -17,13 +17,16 @@ class SegmentSpace final : public Space {
  public:
   SegmentSpace(std::shared_ptr<Device> device, std::unique_ptr<SegmentRules> rules, EventSource& events, Bytes limit)
       : Space(std::move(device), events, limit), rules_(std::move(rules)) {}
+  /// Inside another space: `ledger` is one inside that space's.
+  SegmentSpace(const std::shared_ptr<Device>& device, std::unique_ptr<SegmentRules> rules, EventSource& events,
+               Ledger ledger)
+      : Space({device}, device->total_memory(), events, std::move(ledger)), rules_(std::move(rules)) {}
 
   [[nodiscard]] Bytes round(Bytes requested) const override { return rules_->round(requested); }
   Block* take(Bytes rounded, StreamId stream) override;
   Answer obtain(Attempt& attempt) override;
   void give_back(Block* block) override;
   [[nodiscard]] bool serves(const Block& block, Bytes rounded) const override;
-  [[nodiscard]] bool keeps_freed_memory() const override { return rules_->keeps_freed_memory(); }
   void trim(Bytes keep) override { shrink_to(keep, false); }
   /// The same, and if it may, waits for the streams whose memory goes.
   void shrink_to(Bytes keep, bool may_wait);

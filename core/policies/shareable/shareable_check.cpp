@@ -25,7 +25,7 @@ void ShareableSpace::check(InvariantReport& report) const {
     const Block& block = range.block;
     covered.push_back(range.range);
     if (range.place != i) report.add("I5: ", place(block), " is not where the pool looks for it");
-    if (AddressRange{block.address, block.size} != range.range || block.memory != &range || !block.is_whole)
+    if (AddressRange{block.address, block.size} != range.range || block.memory != &range)
       report.add("I1: ", place(block), " does not cover its range");
     Address next = range.range.begin;
     for (const ShareableRange::Part& part : range.parts) {
@@ -41,12 +41,16 @@ void ShareableSpace::check(InvariantReport& report) const {
     if (next != range.range.end()) report.add("I1: ", place(block), " ends with a gap");
     if ((block.state == BlockState::free) != offered.contains(&range))
       report.add("I6: ", place(block), block.state == BlockState::free ? " is free but not offered" : " is not free");
-    if (range.is_exported && (block.state == BlockState::free || block.stream != kNoStream))
+    if (range.is_exported && (block.state == BlockState::free || block.give_back != GiveBack::to_driver))
       report.add("I3: ", place(block), " was exported, but may be used again");
   }
   check_apart(std::move(covered), report);
-  if (held != held_.now || held_on != held_on_)
-    report.add("I4: whole blocks have ", held.count, " bytes of memory, but ", held_.now.count, " are held");
+  for (std::size_t i = 0; i < held_on.size(); ++i)
+    if (held_on[i] != ledger_.held_on(i))
+      report.add("I4: shareable blocks on device ", i, " have ", held_on[i].count, " bytes of memory, but ",
+                 ledger_.held_on(i).count, " are held");
+  if (held != ledger_.held())
+    report.add("I4: shareable blocks have ", held.count, " bytes of memory, but ", ledger_.held().count, " are held");
 }
 
 }  // namespace memlake

@@ -58,7 +58,7 @@ std::optional<ShareableSpace::Plan> ShareableSpace::plan(Bytes size, bool may_wa
 Block* ShareableSpace::gather(Bytes size, StreamId stream, bool may_wait) {
   std::optional<Plan> found = plan(size, may_wait);
   if (!found) return nullptr;
-  for (const Taking& taking : found->takings) clock_.wait(taking.range->block.stream, taking.range->block.free_since);
+  for (const Taking& taking : found->takings) clock_.wait(taking.range->freed());
   std::vector<LooseChunk> chunks;
   for (const Taking& taking : found->takings) {
     const std::size_t count = taking.moved + taking.released;
@@ -86,7 +86,8 @@ std::vector<std::size_t> ShareableSpace::device_order(StreamId stream) const {
 
 std::vector<ShareableSpace::LooseChunk> ShareableSpace::create(Bytes size, StreamId stream) {
   std::vector<LooseChunk> chunks;
-  std::vector<Bytes> made = held_on_;
+  std::vector<Bytes> made;
+  for (std::size_t i = 0; i < devices_.size(); ++i) made.push_back(ledger_.held_on(i));
   std::vector<std::size_t> order = device_order(stream);
   Bytes largest = options_.largest_chunk;
   std::vector<bool> has_refused(devices_.size());
@@ -128,11 +129,8 @@ std::vector<ShareableSpace::LooseChunk> ShareableSpace::detach(ShareableRange& r
   }
   Mapping::close_run(run);
   unindex(range);
-  for (std::size_t i = first; i < range.parts.size(); ++i) {
-    Bytes& held_there = held_on_[range.parts[i].device];
-    held_there = held_there - range.parts[i].size();
-  }
-  held_.subtract(size);
+  for (std::size_t i = first; i < range.parts.size(); ++i)
+    ledger_.subtract(range.parts[i].size(), range.parts[i].device);
   range.drop_last(count);
   if (range.parts.empty()) {
     forget(range);
@@ -152,8 +150,7 @@ Block* ShareableSpace::join(std::vector<LooseChunk> chunks, StreamId stream) {
   std::vector<ShareableRange::Part> parts;
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     parts.push_back({std::move(stitched.mappings[i]), chunks[i].device});
-    held_.add(parts.back().size());
-    held_on_[chunks[i].device] = held_on_[chunks[i].device] + parts.back().size();
+    ledger_.add(parts.back().size(), chunks[i].device);
   }
   return &keep(std::make_unique<ShareableRange>(std::move(parts), granule_, group_, stream)).block;
 }
@@ -162,8 +159,7 @@ Block* ShareableSpace::join(std::vector<LooseChunk> chunks, StreamId stream) {
 void ShareableSpace::release(ShareableRange& range) {
   std::vector<Mapping*> run;
   for (ShareableRange::Part& part : range.parts) {
-    held_.subtract(part.size());
-    held_on_[part.device] = held_on_[part.device] - part.size();
+    ledger_.subtract(part.size(), part.device);
     run.push_back(&part.mapping);
   }
   try {
@@ -178,8 +174,8 @@ void ShareableSpace::trim(Bytes keep) {
   std::vector<ShareableRange*> ranges;
   for_each_free([&](ShareableRange& range) { ranges.push_back(&range); });
   for (ShareableRange* range : ranges) {
-    if (held_.now <= keep) return;
-    Bytes excess = held_.now - keep;
+    if (ledger_.held() <= keep) return;
+    Bytes excess = ledger_.held() - keep;
     std::size_t count = 0;
     while (count < range->parts.size()) {
       const Bytes last = range->parts[range->parts.size() - 1 - count].size();
@@ -192,7 +188,7 @@ void ShareableSpace::trim(Bytes keep) {
 }
 
 void ShareableSpace::release_everything() {
-  for_each_free([&](const ShareableRange& range) { clock_.wait(range.block.stream, range.block.free_since); });
+  for_each_free([&](const ShareableRange& range) { clock_.wait(range.freed()); });
   trim({0});
 }
 

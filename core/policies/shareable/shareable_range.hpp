@@ -28,12 +28,11 @@ struct ShareableRange final : SegmentMemory {
   ShareableRange(std::vector<Part> neighbours, Bytes granule, BlockGroup& group, StreamId stream)
       : SegmentMemory(covered_by(neighbours), granule), parts(std::move(neighbours)) {
     block = block_over(*this, group, stream);
-    block.is_whole = true;
   }
 
   [[nodiscard]] Bytes mapped() const override { return range.size; }
   /// While it is free.
-  [[nodiscard]] StreamClock::Freed freed() const { return {block.stream, block.free_since, freed_at}; }
+  [[nodiscard]] StreamClock::Freed freed() const { return {block.stream, freed_at}; }
   /// How many of the last parts have exactly so many bytes together; 0 if no number of them has.
   [[nodiscard]] std::size_t parts_at_end(Bytes size) const {
     Bytes sum{0};
@@ -55,7 +54,7 @@ struct ShareableRange final : SegmentMemory {
 
   std::vector<Part> parts;
   Block block{};
-  EventSource::Tick freed_at = 0;  ///< while it is free: when that was
+  StreamClock::Moment freed_at;  ///< while it is free: when that was
   bool is_exported = false;
   bool is_stock = false;  ///< made in advance and not yet used: may be handed out in parts
 

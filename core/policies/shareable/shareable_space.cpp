@@ -18,9 +18,8 @@ enum Rung : int { kServe, kGather, kEvents, kServeAgain, kGiveUp };
 
 ShareableSpace::ShareableSpace(std::vector<std::shared_ptr<Device>> devices, const ShareableOptions& options,
                                EventSource& events, std::shared_ptr<Budget> budget)
-    : Space(devices, total_memory(devices), events, std::move(budget)),
+    : Space(devices, total_memory(devices), events, Ledger(std::move(budget), devices.size())),
       devices_(std::move(devices)),
-      held_on_(devices_.size()),
       options_(options),
       granule_(common_granularity(devices_)),
       clock_(events) {
@@ -36,8 +35,8 @@ ShareableSpace::ShareableSpace(std::vector<std::shared_ptr<Device>> devices, con
 Bytes ShareableSpace::round(Bytes requested) const { return up(requested); }
 
 Bytes ShareableSpace::room(bool asks_driver) {
-  const Bytes most = std::min(held_.most(), device_total_);
-  const Bytes left = most > held_.now ? down(most - held_.now) : Bytes{0};
+  const Bytes most = std::min(ledger_.most(), device_total_);
+  const Bytes left = most > ledger_.held() ? down(most - ledger_.held()) : Bytes{0};
   if (!asks_driver) return left;
   Bytes physical{0};
   for (const auto& device : devices_) physical = physical + down(device->free_memory());
@@ -121,9 +120,7 @@ Space::Answer ShareableSpace::obtain(Attempt& attempt) {
   }
 }
 
-bool ShareableSpace::has_passed(const ShareableRange& range) {
-  return clock_.has_passed(range.block.stream, range.block.free_since);
-}
+bool ShareableSpace::has_passed(const ShareableRange& range) { return clock_.has_passed(range.freed()); }
 
 bool ShareableSpace::may_have(StreamId stream, const ShareableRange& range) {
   return clock_.reuse(stream, range.freed(), rules_) != StreamClock::Reuse::none;
@@ -179,8 +176,7 @@ void ShareableSpace::give_back(Block* block) {
   // What no caller had in hand was made in advance.
   range.is_stock = block->state == BlockState::free;
   block->state = BlockState::free;
-  block->free_since = clock_.now(block->stream);
-  range.freed_at = events_.now();
+  range.freed_at = clock_.now(block->stream);
   index(range);
 }
 
@@ -242,7 +238,7 @@ std::vector<ExportedChunk> ShareableSpace::descriptors_of(const Block& block) co
 void ShareableSpace::note_export(const Block& block) {
   ShareableRange& range = range_of(block);
   range.is_exported = true;
-  range.block.stream = kNoStream;
+  range.block.give_back = GiveBack::to_driver;
 }
 
 }  // namespace memlake

@@ -39,7 +39,6 @@ class ShareableSpace final : public Space {
   void give_back(Block* block) override;
   /// Never what was exported: others may still see its bytes.
   [[nodiscard]] bool serves(const Block& block, Bytes rounded) const override;
-  [[nodiscard]] bool gives_back_at_once(const Block& block) const override { return !range_of(block).is_exported; }
   /// What was exported goes back to no stream.
   void for_each_owner(const Block& block, const std::function<void(StreamId)>& visit) const override;
   void trim(Bytes keep) override;
@@ -127,7 +126,6 @@ class ShareableSpace final : public Space {
   void release(ShareableRange& range);
 
   std::vector<std::shared_ptr<Device>> devices_;
-  std::vector<Bytes> held_on_;  // by device
   ShareableOptions options_;
   ReuseRules rules_;
   Bytes granule_;

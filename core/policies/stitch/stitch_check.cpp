@@ -43,7 +43,7 @@ void StitchSpace::check(InvariantReport& report) const {
   small_.check(report);
   std::vector<const SegmentMemory*> segments;
   std::vector<AddressRange> ranges;
-  Bytes mapped = small_.held().now;
+  Bytes mapped = small_.ledger().held();
   for (const auto& segment : blocks_.segments()) {
     segments.push_back(segment.get());
     ranges.push_back(segment->range);
@@ -76,8 +76,8 @@ void StitchSpace::check(InvariantReport& report) const {
       report.add("I3: ", place(block), " is lent, but no view uses it");
   });
   // I4: every chunk is behind a page of a primitive segment, once; views count nothing.
-  if (mapped != held_.now)
-    report.add("I4: segments have ", mapped.count, " bytes of memory, but ", held_.now.count, " are held");
+  if (mapped != ledger_.held())
+    report.add("I4: segments have ", mapped.count, " bytes of memory, but ", ledger_.held().count, " are held");
   if (view_bytes != views_.bytes() || in_use != views_.counters().in_use.now || idle != views_.offered())
     report.add("I5: the counters of stitched views disagree with the views");
 }

@@ -28,7 +28,7 @@ StitchOptions settle(StitchOptions options, const Device& device) {
 StitchSpace::StitchSpace(std::shared_ptr<Device> device, const StitchOptions& options, EventSource& events, Bytes limit)
     : Space(device, events, limit),
       options_(settle(options, *device)),
-      small_(device, std::make_unique<TorchRules>(TorchOptions{}), events, limit),
+      small_(device, std::make_unique<TorchRules>(TorchOptions{}), events, Ledger::inside(ledger_)),
       blocks_(device, options_.chunk_size),
       views_(options_, options_.chunk_size, events) {}
 
@@ -76,26 +76,9 @@ void StitchSpace::give_back(Block* block) {
 }
 
 Bytes StitchSpace::room() {
-  const Bytes allowed = difference(std::min(held_.most(), device_total_), held_.now);
+  const Bytes allowed = difference(std::min(ledger_.most(), device_total_), ledger_.held());
   return has_driver_refused_ ? std::min(allowed, device_->free_memory()) : allowed;
 }
-
-/// Whatever small requests do in a scope, what they hold is counted at its end.
-class StitchSpace::FollowSmall {
- public:
-  explicit FollowSmall(StitchSpace& space) : space_(space) {}
-  FollowSmall(const FollowSmall&) = delete;
-  FollowSmall& operator=(const FollowSmall&) = delete;
-  ~FollowSmall() {
-    const Bytes now = space_.small_.held().now;
-    if (now > space_.small_held_) space_.held_.add(now - space_.small_held_);
-    if (now < space_.small_held_) space_.held_.subtract(space_.small_held_ - now);
-    space_.small_held_ = now;
-  }
-
- private:
-  StitchSpace& space_;
-};
 
 Space::Answer StitchSpace::obtain(Attempt& attempt) {
   has_driver_refused_ = false;
@@ -190,7 +173,7 @@ auto StitchSpace::with_addresses(Work&& work) {
 
 void StitchSpace::grow_by(Bytes size, StreamId stream) {
   with_addresses([&] { blocks_.grow(stream, size); });
-  held_.add(size);
+  ledger_.add(size);
 }
 
 Block* StitchSpace::take_best_fit(Bytes size, StreamId stream) {
@@ -241,8 +224,6 @@ Space::Answer StitchSpace::obtain_small(Attempt& attempt) {
   while (true) {
     // PyTorch's ladder gives all cached small memory back before it gives up; one chunk is cheaper.
     if (const Bytes allowed = room(); allowed < torch::kSmallSegment) releases(torch::kSmallSegment - allowed);
-    if (held_.most() < Budget::kUnlimited) small_.set_limit(difference(held_.most(), held_.now - small_held_));
-    const FollowSmall follow(*this);
     const Answer answer = small_.obtain(attempt);
     if (answer != Answer::no_memory) return answer;
     has_driver_refused_ = true;
@@ -265,13 +246,15 @@ bool StitchSpace::release_of_others(const Attempt& attempt) {
   std::vector<Block*> victims = free_blocks();
   std::erase_if(victims, [&](const Block* block) { return block->stream == stream; });
   for (const Block* block : victims) others = others + block->size;
-  if (own + allowed >= attempt.rounded || own + allowed + others + small_held_ < attempt.rounded) return false;
+  if (own + allowed >= attempt.rounded || own + allowed + others + small_.ledger().held() < attempt.rounded)
+    return false;
   const Bytes lacking = attempt.rounded - own - allowed;
-  const Bytes target = difference(held_.now, lacking);
+  const Bytes target = difference(ledger_.held(), lacking);
   for (Block* block : victims)
-    if (held_.now > target) release(block, std::min(block->size, (held_.now - target).rounded_up(blocks_.chunk())));
+    if (ledger_.held() > target)
+      release(block, std::min(block->size, (ledger_.held() - target).rounded_up(blocks_.chunk())));
   shrink_small(target, true);
-  return held_.now <= target;
+  return ledger_.held() <= target;
 }
 
 bool StitchSpace::release_for_small(Bytes size) {
@@ -288,12 +271,12 @@ void StitchSpace::release(Block* block, Bytes size) {
   events_.wait_for_stream(block->stream);  // its own work may still be running on these chunks
   views_.evict_over(PrimitiveBlocks::segment_of(*block), run);
   blocks_.release(block, run);
-  held_.subtract(size);
+  ledger_.subtract(size);
 }
 
 void StitchSpace::trim(Bytes keep) {
   for (Block* block : free_blocks()) {
-    const Bytes most{difference(held_.now, keep).count / blocks_.chunk().count * blocks_.chunk().count};
+    const Bytes most{difference(ledger_.held(), keep).count / blocks_.chunk().count * blocks_.chunk().count};
     if (most.count == 0) break;
     if (!events_.is_idle(block->stream)) continue;
     release(block, std::min(block->size, most));
@@ -302,15 +285,13 @@ void StitchSpace::trim(Bytes keep) {
 }
 
 void StitchSpace::shrink_small(Bytes keep, bool may_wait) {
-  if (held_.now <= keep) return;
-  const FollowSmall follow(*this);
-  small_.shrink_to(difference(keep, held_.now - small_held_), may_wait);
+  if (ledger_.held() <= keep) return;
+  small_.shrink_to(difference(keep, ledger_.held() - small_.ledger().held()), may_wait);
 }
 
 void StitchSpace::release_everything() {
   views_.evict_idle();
   for (Block* block : free_blocks()) release(block, block->size);
-  const FollowSmall follow(*this);
   small_.release_everything();
 }
 

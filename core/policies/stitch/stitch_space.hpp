@@ -42,8 +42,6 @@ class StitchSpace final : public Space {
   [[nodiscard]] const std::vector<std::unique_ptr<StitchedView>>& views() const { return views_.views(); }
 
  private:
-  class FollowSmall;
-
   /// What may be created yet, as far as it is known.
   [[nodiscard]] Bytes room();
   Answer obtain_small(Attempt& attempt);
@@ -86,7 +84,6 @@ class StitchSpace final : public Space {
 
   StitchOptions options_;
   SegmentSpace small_;
-  Bytes small_held_;
   PrimitiveBlocks blocks_;
   BlockGroup view_group_{false};  // of views: tells their blocks from primitive ones
   ViewCache views_;

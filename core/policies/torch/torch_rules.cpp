@@ -149,7 +149,7 @@ bool TorchRules::choose_garbage(const PoolView& view, std::vector<Block*>& victi
   if (view.held <= threshold) return false;
   const Bytes target = view.held - threshold;
   const BlockGroup& group = view.blocks.large;
-  const auto age = [&](const Block* block) { return group.searches - block->free_since; };
+  const auto age = [&](const Block* block) { return group.searches - block->idle_since; };
   std::vector<Block*> candidates;
   std::uint64_t total_age = 0;
   for_each_free(group, [&](Block* block) {

@@ -1,0 +1,83 @@
+#pragma once
+
+// Ledger: what one space holds, and where. Every byte that a space creates or releases passes its ledger, which keeps
+// the budget of the pool up to date. There is no other count of held memory.
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "supply/budget.hpp"
+
+namespace memlake {
+
+class Ledger {
+ public:
+  /// `places`: where memory can lie, by number: the devices of the space.
+  explicit Ledger(std::shared_ptr<Budget> budget, std::size_t places = 1)
+      : budget_(std::move(budget)), places_(places) {}
+  /// Of a space inside another one: what it holds, the outer space holds, too. `outer` must outlive it.
+  static Ledger inside(Ledger& outer) {
+    Ledger ledger(outer.budget_);
+    ledger.outer_ = &outer;
+    return ledger;
+  }
+  Ledger(Ledger&&) = default;
+  Ledger& operator=(Ledger&&) = delete;
+
+  /// Physical memory, created and not released.
+  [[nodiscard]] Bytes held() const { return held_; }
+  [[nodiscard]] Bytes held_on(std::size_t place) const { return places_[place].held; }
+  /// Memory that a thread is making in an unlocked scope.
+  [[nodiscard]] Bytes promised() const { return promised_; }
+  [[nodiscard]] Bytes promised_on(std::size_t place) const { return places_[place].promised; }
+  /// Memory on the host beside that, for which the devices had no room. No limit counts it.
+  [[nodiscard]] const Level& spilled() const { return spilled_; }
+
+  void add(Bytes bytes, std::size_t place = 0) {
+    places_[place].held = places_[place].held + bytes;
+    held_ = held_ + bytes;
+    outer_ == nullptr ? budget_->held.add(bytes) : outer_->add(bytes);
+  }
+  void subtract(Bytes bytes, std::size_t place = 0) {
+    places_[place].held = places_[place].held - bytes;
+    held_ = held_ - bytes;
+    outer_ == nullptr ? budget_->held.subtract(bytes) : outer_->subtract(bytes);
+  }
+  void promise(Bytes bytes, std::size_t place) {
+    places_[place].promised = places_[place].promised + bytes;
+    promised_ = promised_ + bytes;
+    budget_->promised = budget_->promised + bytes;
+  }
+  void withdraw(Bytes bytes, std::size_t place) {
+    places_[place].promised = places_[place].promised - bytes;
+    promised_ = promised_ - bytes;
+    budget_->promised = budget_->promised - bytes;
+  }
+  void spill(Bytes bytes) { spilled_.add(bytes); }
+  void unspill(Bytes bytes) { spilled_.subtract(bytes); }
+  void reset_spilled_peak() { spilled_.peak = spilled_.now; }
+
+  /// What this space may hold: the limit less what the pool holds, or is making, elsewhere.
+  [[nodiscard]] Bytes most() const {
+    if (budget_->limit == Budget::kUnlimited) return budget_->limit;
+    const Bytes elsewhere = (budget_->held.now - held_) + (budget_->promised - promised_);
+    return budget_->limit > elsewhere ? budget_->limit - elsewhere : Bytes{0};
+  }
+  [[nodiscard]] const std::shared_ptr<Budget>& budget() const { return budget_; }
+
+ private:
+  struct Place {
+    Bytes held;
+    Bytes promised;
+  };
+
+  std::shared_ptr<Budget> budget_;
+  Ledger* outer_ = nullptr;
+  std::vector<Place> places_;
+  Bytes held_;
+  Bytes promised_;
+  Level spilled_;
+};
+
+}  // namespace memlake
