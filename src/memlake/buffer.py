@@ -9,9 +9,9 @@ from memlake import _native
 from memlake.device import Device
 from memlake.errors import ClosedError
 from memlake.memory import Memory
+from memlake.ownership.views import LiveViews
 from memlake.stream import Stream, StreamLike, stream_arguments
 from memlake.units import format_bytes
-from memlake.views import LiveViews
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

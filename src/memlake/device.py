@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 from uuid import UUID
 from weakref import WeakSet, WeakValueDictionary
 
-from memlake import _native, undo_failures
+from memlake import _native
 from memlake.errors import ClosedError, ConfigError, DriverError
-from memlake.views import LiveViews
+from memlake.ownership import undo_failures
+from memlake.ownership.views import LiveViews
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
 from memlake import _native
-from memlake.closable import Closable
 from memlake.device import Device, devices_of
 from memlake.emulator_config import EmulatorConfig, Peers
 from memlake.errors import ConfigError, InvalidFree
 from memlake.libraries import emulator_library
+from memlake.ownership.closable import Closable
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from memlake.closable import Closable
 from memlake.errors import ConfigError
 from memlake.host_buffer import HostBuffer, HostBufferLike
+from memlake.ownership.closable import Closable
+from memlake.ownership.views import LiveViews, MemoryView
 from memlake.stream import StreamLike, resolve_stream
 from memlake.units import Size, format_bytes, parse_bytes
-from memlake.views import LiveViews, MemoryView
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import UUID
 
 from memlake import _native
-from memlake.closable import Closable
 from memlake.device import Device
 from memlake.errors import ClosedError, ConfigError, InvalidFree
+from memlake.ownership.closable import Closable
 from memlake.sharing.layout import Layout, layout_of
 from memlake.sharing.shared_buffer import SharedBuffer, open_share
 from memlake.sharing.transport import close_all, receive_share, send_share

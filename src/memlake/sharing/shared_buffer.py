@@ -14,8 +14,8 @@ from memlake.device import Device, devices, open_core
 from memlake.emulated_device import emulated_devices
 from memlake.errors import ClosedError, ConfigError, DriverError, InvalidFree
 from memlake.memory import Memory
+from memlake.ownership.views import LiveViews
 from memlake.units import Size, format_bytes
-from memlake.views import LiveViews
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

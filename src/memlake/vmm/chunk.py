@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from weakref import ReferenceType, ref
 
 from memlake import _native
-from memlake.closable import Closable
 from memlake.device import open_core
 from memlake.errors import ClosedError, ConfigError, InvalidFree
+from memlake.ownership.closable import Closable
 from memlake.units import Size, format_bytes, parse_bytes
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from memlake.errors import ClosedError, InvalidFree
 from memlake.memory import Memory
+from memlake.ownership.views import LiveViews
 from memlake.units import format_bytes
-from memlake.views import LiveViews
 from memlake.vmm.access import Devices, Rights, device_list, flags_of, rights_of, rights_of_anybody, same_driver
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from weakref import ref
 from memlake import _native
 from memlake.errors import ClosedError, ConfigError, DriverError, InvalidFree
 from memlake.memory import Memory
+from memlake.ownership.views import LiveViews
 from memlake.units import Size, format_bytes
-from memlake.views import LiveViews
 from memlake.vmm.access import Devices, Rights, device_list, flags_of, rights_of, rights_of_anybody, same_driver
 from memlake.vmm.chunk import Chunk, chunk_sizes, claim, create, hand_over, let_go
 

@@ -3,7 +3,7 @@ import gc
 import numpy as np
 import pytest
 
-from memlake.views import LiveViews, MemoryView
+from memlake.ownership.views import LiveViews, MemoryView
 
 
 @pytest.fixture

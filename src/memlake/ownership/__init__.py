@@ -1,0 +1,5 @@
+"""Ownership: how an object gives back what it owns, and what can stop it.
+
+`closable` closes an object when a ``with`` block ends. `views` refuses to close memory while a NumPy view of it is
+alive. `undo_failures` turns a failure while an object is dropped into a warning.
+"""
