@@ -207,7 +207,7 @@ void bind_lease(nb::module_& m) {
             }
           },
           nb::kw_only(), nb::arg("stream") = nb::none(),
-          nb::sig("def close(self, *, stream: memlake.stream.StreamLike = None) -> None"),
+          nb::sig("def close(self, *, stream: memlake.device.stream.StreamLike = None) -> None"),
           "Gives the memory back.\n\n"
           "Args:\n"
           "    stream: in whose order it is freed: the memory is reused at once on that stream, elsewhere when that\n"
@@ -260,7 +260,7 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
           "buffers that do not say otherwise can be exported.")
       .def("allocate", &allocate, nb::arg("nbytes").none(), nb::kw_only(), nb::arg("stream") = nb::none(),
            nb::arg("shareable") = nb::none(),
-           nb::sig("def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.stream.StreamLike = None, "
+           nb::sig("def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.device.stream.StreamLike = None, "
                    "shareable: bool | None = None) -> memlake.buffer.Buffer"),
            "Gives memory.\n\n"
            "Args:\n"

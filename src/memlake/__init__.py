@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from memlake._native import __version__
     from memlake.buffer import Buffer
     from memlake.current_pools import allocate, current_pool, default_pool, set_current_pool, use_pool
-    from memlake.device import Device, devices
+    from memlake.device import Device, Event, Stream, devices
     from memlake.emulated_device import EmulatedDevice, EmulatedDevices, emulate
     from memlake.errors import (
         ClosedError,
@@ -32,12 +32,10 @@ if TYPE_CHECKING:
         OutOfMemory,
         TraceError,
     )
-    from memlake.event import Event
     from memlake.libraries import emulator_library, native_library
     from memlake.policies import policy
     from memlake.pool import Pool
     from memlake.replaying import compare, fit, replay
-    from memlake.stream import Stream
     from memlake.trace import Trace
 
 __all__ = [
@@ -87,9 +85,9 @@ _HOMES = {
     "Device": "device",
     "EmulatedDevice": "emulated_device",
     "EmulatedDevices": "emulated_device",
-    "Event": "event",
+    "Event": "device",
     "Pool": "pool",
-    "Stream": "stream",
+    "Stream": "device",
     "Trace": "trace",
     "__version__": "_native",
     "allocate": "current_pools",

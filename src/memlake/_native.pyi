@@ -14,7 +14,7 @@ import numpy
 from numpy.typing import NDArray
 
 import memlake.buffer
-import memlake.stream
+import memlake.device.stream
 import memlake.units
 
 
@@ -554,7 +554,7 @@ class Lease:
     def _watch(self) -> None:
         """From now on close() asks `_close_slowly`."""
 
-    def close(self, *, stream: memlake.stream.StreamLike = None) -> None:
+    def close(self, *, stream: memlake.device.stream.StreamLike = None) -> None:
         """
         Gives the memory back.
 
@@ -586,7 +586,7 @@ class Pool:
         buffers that do not say otherwise can be exported.
         """
 
-    def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.stream.StreamLike = None, shareable: bool | None = None) -> memlake.buffer.Buffer:
+    def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.device.stream.StreamLike = None, shareable: bool | None = None) -> memlake.buffer.Buffer:
         """
         Gives memory.
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from memlake import _native
-from memlake.device import Device
+from memlake.device.device import Device
+from memlake.device.memory import Memory
+from memlake.device.piece import Piece
+from memlake.device.stream import Stream, StreamLike, stream_arguments
 from memlake.errors import ClosedError
-from memlake.memory import Memory
 from memlake.ownership.views import LiveViews
-from memlake.stream import Stream, StreamLike, stream_arguments
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
@@ -21,21 +22,7 @@ if TYPE_CHECKING:
 
     from memlake.sharing import Share
 
-__all__ = ["Buffer", "Piece"]
-
-
-class Piece(NamedTuple):
-    """A part of a buffer that lies on one device, or on the host.
-
-    Attributes:
-        device: whose memory it is; None: the host's, in a pool with ``spill="host"`` or ``location="host"``.
-        offset: where it begins, from the buffer's `ptr`.
-        nbytes: how many bytes it has.
-    """
-
-    device: Device | None
-    offset: int
-    nbytes: int
+__all__ = ["Buffer"]
 
 
 class Buffer(_native.Lease, Memory):

@@ -10,11 +10,11 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from memlake.device import Device, devices, open_core
+from memlake.device.device import Device, devices, open_core
+from memlake.device.stream import Stream, StreamLike
 from memlake.emulated_device import emulated_devices
 from memlake.errors import ClosedError, ConfigError
 from memlake.pool import Pool
-from memlake.stream import Stream, StreamLike
 
 if TYPE_CHECKING:
     from types import TracebackType

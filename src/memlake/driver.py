@@ -6,14 +6,14 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from memlake.device import open_core
+from memlake.device.device import open_core
 from memlake.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from memlake import _native
-    from memlake.device import Device
+    from memlake.device.device import Device
 
 __all__ = ["CallCounts", "counting", "failing"]
 

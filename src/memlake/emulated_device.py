@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
 from memlake import _native
-from memlake.device import Device, devices_of
+from memlake.device.device import Device, devices_of
 from memlake.emulator_config import EmulatorConfig, Peers
 from memlake.errors import ConfigError, InvalidFree
 from memlake.libraries import emulator_library

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlake import _native
-from memlake.device import Device
+from memlake.device.device import Device
+from memlake.device.memory import Memory
+from memlake.device.stream import Stream
 from memlake.emulated_device import require_emulated
 from memlake.errors import ConfigError, InvalidFree
 from memlake.ledger import Ledger
 from memlake.libraries import emulator_library
-from memlake.memory import Memory
-from memlake.stream import Stream
 from memlake.units import parse_bytes
 
 if TYPE_CHECKING:

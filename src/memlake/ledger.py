@@ -12,7 +12,7 @@ from memlake.units import format_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from memlake.device import Device
+    from memlake.device.device import Device
 
 __all__ = [
     "AllocationEntry",

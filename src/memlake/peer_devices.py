@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator, MutableSet
 from typing import TYPE_CHECKING
 
-from memlake.device import Device, open_core
+from memlake.device.device import Device, open_core
 from memlake.errors import ConfigError
 
 if TYPE_CHECKING:

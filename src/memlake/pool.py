@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from memlake import _native
 from memlake.buffer import Buffer
 from memlake.decay import decay_thread, parse_decay
-from memlake.device import Device, open_core
+from memlake.device.device import Device, open_core
+from memlake.device.stream import StreamLike, stream_arguments
 from memlake.errors import BrokenInvariant, ClosedError, ConfigError, InvalidFree, MemlakeError, OutOfMemory
 from memlake.handle_type import is_shareable, require_exportable
 from memlake.peer_devices import PeerDevices
@@ -23,7 +24,6 @@ from memlake.pool_arguments import (
 from memlake.pool_attributes import NEVER_RELEASE, PoolAttributes, parse_threshold
 from memlake.pool_stats import PoolStats
 from memlake.shortage import Shortage
-from memlake.stream import StreamLike, stream_arguments
 from memlake.units import Size, format_bytes, parse_bytes
 
 if TYPE_CHECKING:

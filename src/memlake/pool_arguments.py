@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from memlake import _native
-from memlake.device import Device
+from memlake.device.device import Device
 from memlake.errors import ConfigError
 from memlake.units import Size, parse_bytes
 

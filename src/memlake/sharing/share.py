@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import UUID
 
 from memlake import _native
-from memlake.device import Device
+from memlake.device.device import Device
 from memlake.errors import ClosedError, ConfigError, InvalidFree
 from memlake.ownership.closable import Closable
 from memlake.sharing.layout import Layout, layout_of

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NoReturn
 from uuid import UUID
 
 from memlake import _native
-from memlake.buffer import Piece
-from memlake.device import Device, devices, open_core
+from memlake.device.device import Device, devices, open_core
+from memlake.device.memory import Memory
+from memlake.device.piece import Piece
 from memlake.emulated_device import emulated_devices
 from memlake.errors import ClosedError, ConfigError, DriverError, InvalidFree
-from memlake.memory import Memory
 from memlake.ownership.views import LiveViews
 from memlake.units import Size, format_bytes
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from memlake.host_buffer import HostBufferLike
+    from memlake.device.host_buffer import HostBufferLike
+    from memlake.device.stream import StreamLike
     from memlake.sharing.layout import Layout
-    from memlake.stream import StreamLike
 
 __all__ = ["SharedBuffer", "open_share"]
 

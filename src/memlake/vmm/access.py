@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, get_args
 
-from memlake.device import Device
+from memlake.device.device import Device
 from memlake.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from weakref import ReferenceType, ref
 
 from memlake import _native
-from memlake.device import open_core
+from memlake.device.device import open_core
 from memlake.errors import ClosedError, ConfigError, InvalidFree
 from memlake.ownership.closable import Closable
 from memlake.units import Size, format_bytes, parse_bytes
@@ -16,7 +16,7 @@ from memlake.units import Size, format_bytes, parse_bytes
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from memlake.device import Device
+    from memlake.device.device import Device
     from memlake.vmm.segment import Segment
 
 __all__ = ["Chunk", "chunk_sizes", "claim", "create", "hand_over", "import_chunk", "let_go"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from memlake.device.memory import Memory
 from memlake.errors import ClosedError, InvalidFree
-from memlake.memory import Memory
 from memlake.ownership.views import LiveViews
 from memlake.units import format_bytes
 from memlake.vmm.access import Devices, Rights, device_list, flags_of, rights_of, rights_of_anybody, same_driver
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from memlake import _native
-    from memlake.device import Device
+    from memlake.device.device import Device
     from memlake.vmm.chunk import Chunk
     from memlake.vmm.reservation import Reservation
 

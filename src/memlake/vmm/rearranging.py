@@ -15,7 +15,7 @@ from memlake.vmm.segment import Segment
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memlake.device import Device
+    from memlake.device.device import Device
 
 __all__ = ["merge", "split"]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from memlake import _native
-from memlake.device import open_core
+from memlake.device.device import open_core
 from memlake.errors import ClosedError, ConfigError, InvalidFree
 from memlake.units import Size, format_bytes, parse_bytes
 from memlake.vmm.access import Devices, Rights, device_list, flags_of, rights_of, same_driver
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from memlake.device import Device
+    from memlake.device.device import Device
 
 __all__ = ["Reservation", "reserve"]
 

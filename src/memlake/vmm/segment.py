@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from weakref import ref
 
 from memlake import _native
+from memlake.device.memory import Memory
 from memlake.errors import ClosedError, ConfigError, DriverError, InvalidFree
-from memlake.memory import Memory
 from memlake.ownership.views import LiveViews
 from memlake.units import Size, format_bytes
 from memlake.vmm.access import Devices, Rights, device_list, flags_of, rights_of, rights_of_anybody, same_driver
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from memlake.device import Device
+    from memlake.device.device import Device
 
 __all__ = ["Segment", "stitch"]
 

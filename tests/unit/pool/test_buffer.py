@@ -8,7 +8,7 @@ import pytest
 
 import memlake
 from memlake import ClosedError, ConfigError, InvalidFree
-from memlake.buffer import Piece
+from memlake.device import Piece
 
 MIB = 2**20
 

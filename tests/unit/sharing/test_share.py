@@ -12,6 +12,7 @@ import pytest
 import memlake
 from helpers.processes import assert_ends_well
 from memlake import sharing
+from memlake.device import Piece
 from memlake.errors import ClosedError, ConfigError, DriverError, InvalidFree
 
 MIB = 2**20
@@ -36,7 +37,7 @@ def test_a_shared_buffer_has_the_same_bytes(gpu, pool):
     with buffer.export() as share, share.open() as shared:
         assert (shared.nbytes, shared.device, shared.is_read_only) == (buffer.nbytes, gpu, False)
         assert shared.ptr == shared.address != buffer.ptr
-        assert shared.pieces == (memlake.buffer.Piece(gpu, 0, buffer.nbytes),)
+        assert shared.pieces == (Piece(gpu, 0, buffer.nbytes),)
         shared.copy_from(np.arange(256, dtype="u1"), offset=64 * MIB - 128)
         assert bytes(buffer.numpy()[64 * MIB - 129 : 64 * MIB + 129]) == bytes([1, *range(256), 1])
         buffer.fill(7)

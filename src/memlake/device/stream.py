@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from memlake import _native
+from memlake.device.event import Event
 from memlake.errors import ClosedError, ConfigError, InvalidFree
-from memlake.event import Event
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from memlake.device import Device
+    from memlake.device.device import Device
 
 __all__ = ["Stream", "StreamLike", "SupportsCudaStream", "resolve_stream", "stream_arguments"]
 

@@ -2,7 +2,7 @@ import pytest
 
 import memlake
 from memlake import ClosedError, ConfigError, DriverError, InvalidFree, Stream, emulator
-from memlake.stream import resolve_stream
+from memlake.device.stream import resolve_stream
 
 
 class Foreign:

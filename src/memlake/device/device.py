@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 from uuid import UUID
 from weakref import WeakSet, WeakValueDictionary
 
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from memlake.event import Event
-    from memlake.pool import Pool
-    from memlake.stream import Stream
+    from memlake.device.event import Event
+    from memlake.device.stream import Stream
 
 __all__ = ["Device", "devices"]
 
@@ -67,6 +66,12 @@ def devices(library: str | os.PathLike[str] | None = None) -> list[Device]:
     return list(devices_of(driver))
 
 
+class ToldOfWaits(Protocol):
+    """A pool that gives memory back when the program waits for a device."""
+
+    def _release_above_threshold(self) -> None: ...
+
+
 class Device:
     """One GPU, real or emulated. Get them from `memlake.devices()` or `memlake.emulate()`.
 
@@ -82,7 +87,7 @@ class Device:
     _key: tuple[str, int]
     _views: LiveViews
     _default_stream: Stream | None
-    _told_of_waits: WeakSet[Pool]
+    _told_of_waits: WeakSet[ToldOfWaits]
     _name: str | None  # kept, because messages show it and must not cost a driver call each
 
     def __init__(self) -> None:
@@ -159,7 +164,7 @@ class Device:
     def default_stream(self) -> Stream:
         """The stream that is meant when ``stream=None`` is given."""
         if self._default_stream is None:
-            from memlake.stream import Stream
+            from memlake.device.stream import Stream
 
             self._default_stream = Stream._default_of(self)
         return self._default_stream
@@ -192,7 +197,7 @@ class Device:
             nonblocking: False makes it wait for the default stream, and the default stream wait for it.
             priority: lower numbers come first; the driver limits it to what the device knows.
         """
-        from memlake.stream import Stream
+        from memlake.device.stream import Stream
 
         return Stream._create(self, nonblocking, priority)
 
@@ -202,7 +207,7 @@ class Device:
         Args:
             timing: True to measure with it (``end - start``); events that only order work are cheaper.
         """
-        from memlake.event import Event
+        from memlake.device.event import Event
 
         return Event._create(self, timing)
 
@@ -211,7 +216,7 @@ class Device:
         self._open.synchronize()
         self._was_waited_for()
 
-    def _set_told_of_waits(self, pool: Pool, is_told: bool) -> None:
+    def _set_told_of_waits(self, pool: ToldOfWaits, is_told: bool) -> None:
         """Whether a pool of this device is told when the program has waited for something on it."""
         with _telling:
             if is_told:

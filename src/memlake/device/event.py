@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from memlake.device import Device
+    from memlake.device.device import Device
 
 __all__ = ["Event"]
 

@@ -5,7 +5,7 @@ import pytest
 
 from helpers.processes import assert_ends_well
 from memlake import ConfigError, emulator, vmm
-from memlake.host_buffer import HostBuffer
+from memlake.device.host_buffer import HostBuffer
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from memlake.device.host_buffer import HostBuffer, HostBufferLike
+from memlake.device.stream import StreamLike, resolve_stream
 from memlake.errors import ConfigError
-from memlake.host_buffer import HostBuffer, HostBufferLike
 from memlake.ownership.closable import Closable
 from memlake.ownership.views import LiveViews, MemoryView
-from memlake.stream import StreamLike, resolve_stream
 from memlake.units import Size, format_bytes, parse_bytes
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from memlake import _native
-    from memlake.device import Device
+    from memlake.device.device import Device
 
 __all__ = ["Memory"]
 

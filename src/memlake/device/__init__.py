@@ -1,0 +1,13 @@
+"""Devices, their streams and events, and memory at device addresses.
+
+Every other room that touches a GPU builds on this one. A driver of another vendor is added in the core; Python sees it
+as a `Device`.
+"""
+
+from memlake.device.device import Device, devices
+from memlake.device.event import Event
+from memlake.device.memory import Memory
+from memlake.device.piece import Piece
+from memlake.device.stream import Stream
+
+__all__ = ["Device", "Event", "Memory", "Piece", "Stream", "devices"]
