@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from memlake.buffer import Buffer
     from memlake.current_pools import allocate, current_pool, default_pool, set_current_pool, use_pool
     from memlake.device import Device, Event, Stream, devices
-    from memlake.emulated_device import EmulatedDevice, EmulatedDevices, emulate
+    from memlake.emulator.emulated_device import EmulatedDevice, EmulatedDevices, emulate
     from memlake.errors import (
         ClosedError,
         ConfigError,
@@ -83,8 +83,8 @@ _MODULES = frozenset({"driver", "emulator", "errors", "policies", "sharing", "vm
 _HOMES = {
     "Buffer": "buffer",
     "Device": "device",
-    "EmulatedDevice": "emulated_device",
-    "EmulatedDevices": "emulated_device",
+    "EmulatedDevice": "emulator.emulated_device",
+    "EmulatedDevices": "emulator.emulated_device",
     "Event": "device",
     "Pool": "pool",
     "Stream": "device",
@@ -95,7 +95,7 @@ _HOMES = {
     "current_pool": "current_pools",
     "default_pool": "current_pools",
     "devices": "device",
-    "emulate": "emulated_device",
+    "emulate": "emulator.emulated_device",
     "emulator_library": "libraries",
     "fit": "replaying",
     "native_library": "libraries",

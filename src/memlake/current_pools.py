@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from memlake.device.device import Device, devices, open_core
 from memlake.device.stream import Stream, StreamLike
-from memlake.emulated_device import emulated_devices
+from memlake.emulator.emulated_device import emulated_devices
 from memlake.errors import ClosedError, ConfigError
 from memlake.pool import Pool
 

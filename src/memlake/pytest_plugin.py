@@ -22,8 +22,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from memlake.emulated_device import EmulatedDevices
-    from memlake.ledger import Incident, Ledger
+    from memlake.emulator.driver_ledger import Incident, Ledger
+    from memlake.emulator.emulated_device import EmulatedDevices
 
 __all__ = ["EmulatorFixture", "memlake_emulator"]
 
@@ -37,7 +37,7 @@ class EmulatorFixture:
 
     def emulate(self, *args: Any, **options: Any) -> EmulatedDevices:
         """Like `memlake.emulate`; the devices are closed when the test ends."""
-        from memlake.emulated_device import emulate
+        from memlake.emulator.emulated_device import emulate
 
         devices = emulate(*args, **options)
         self._groups.append(devices)

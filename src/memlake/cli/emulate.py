@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from memlake.emulator_config import EmulatorConfig
+from memlake.emulator.config import EmulatorConfig
 from memlake.errors import ConfigError
 from memlake.libraries import cuda_library_directory, emulator_library
 

@@ -12,7 +12,7 @@ from memlake import _native
 from memlake.device.device import Device, devices, open_core
 from memlake.device.memory import Memory
 from memlake.device.piece import Piece
-from memlake.emulated_device import emulated_devices
+from memlake.emulator.emulated_device import emulated_devices
 from memlake.errors import ClosedError, ConfigError, DriverError, InvalidFree
 from memlake.ownership.views import LiveViews
 from memlake.units import Size, format_bytes

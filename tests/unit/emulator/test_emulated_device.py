@@ -2,7 +2,7 @@ import pytest
 
 import memlake
 from memlake import ConfigError, InvalidFree
-from memlake.emulated_device import EmulatedDevices, require_emulated
+from memlake.emulator.emulated_device import EmulatedDevices, require_emulated
 
 
 def test_emulate_gives_devices_to_unpack(memlake_emulator):

@@ -1,20 +1,14 @@
-"""The emulated driver, for tests: what exists on it (the ledger), and when its streams run.
-
-Everything here works on the process's one emulated driver; `memlake.emulate()` adds devices to it.
-"""
+"""Queued work of emulated streams: declare it, hold it, run it step by step."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlake import _native
 from memlake.device.device import Device
 from memlake.device.memory import Memory
 from memlake.device.stream import Stream
-from memlake.emulated_device import require_emulated
+from memlake.emulator.emulated_device import require_emulated
 from memlake.errors import ConfigError, InvalidFree
-from memlake.ledger import Ledger
-from memlake.libraries import emulator_library
 from memlake.units import parse_bytes
 
 if TYPE_CHECKING:
@@ -23,20 +17,10 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["Gate", "Ledger", "hold", "launch", "ledger", "pending", "reset_ledger", "step"]
+__all__ = ["Gate", "hold", "launch", "pending", "step"]
 
 Range = Memory | tuple[int, int]
 """Memory that work touches: an object with memory, or (address, nbytes)."""
-
-
-def ledger() -> Ledger:
-    """What exists on the emulated driver at this moment, what was called, and which rules were violated."""
-    return Ledger.from_json(_driver().ledger())
-
-
-def reset_ledger() -> None:
-    """Forgets counted calls, violations and warnings. What exists stays."""
-    _driver().reset_ledger()
 
 
 def launch(stream: Stream | Device, name: str, reads: Iterable[Range] = (), writes: Iterable[Range] = ()) -> None:
@@ -128,10 +112,6 @@ class Gate:
 
     def __repr__(self) -> str:
         return f"Gate({self._stream!r}, {'open' if self._is_open else 'shut'})"
-
-
-def _driver() -> _native.Driver:
-    return _native.Driver.load(emulator_library())
 
 
 def _emulated_stream(stream: Stream | Device) -> Stream:

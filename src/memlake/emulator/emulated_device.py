@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, overload
 
 from memlake import _native
 from memlake.device.device import Device, devices_of
-from memlake.emulator_config import EmulatorConfig, Peers
+from memlake.emulator.config import EmulatorConfig, Peers
+from memlake.emulator.driver_ledger import Ledger, ledger
 from memlake.errors import ConfigError, InvalidFree
 from memlake.libraries import emulator_library
 from memlake.ownership.closable import Closable
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from memlake.ledger import Ledger
     from memlake.units import Size
 
 __all__ = ["EmulatedDevice", "EmulatedDevices", "emulate", "emulated_devices"]
@@ -104,9 +104,7 @@ class EmulatedDevice(Closable, Device):
 
     def ledger(self) -> Ledger:
         """What exists on this device at this moment."""
-        from memlake import emulator
-
-        return emulator.ledger().of(self)
+        return ledger().of(self)
 
     def close(self) -> None:
         """Removes the device with everything that lives on it. Waits for its queued work; its ordinal is never reused.

@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from memlake import ContractViolation, emulator, vmm
-from memlake.ledger import Ledger
+from memlake.emulator.driver_ledger import Ledger
 
 
 def test_the_ledger_lists_what_exists_and_who_made_it(gpus):

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from memlake import _native
+from memlake.libraries import emulator_library
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ __all__ = [
     "PoolEntry",
     "ReservationEntry",
     "StreamEntry",
+    "ledger",
+    "reset_ledger",
 ]
 
 
@@ -321,6 +325,20 @@ class Ledger:
         if self.is_empty:
             lines.append("nothing is left")
         return "\n".join(lines)
+
+
+def ledger() -> Ledger:
+    """What exists on the emulated driver at this moment, what was called, and which rules were violated."""
+    return Ledger.from_json(_driver().ledger())
+
+
+def reset_ledger() -> None:
+    """Forgets counted calls, violations and warnings. What exists stays."""
+    _driver().reset_ledger()
+
+
+def _driver() -> _native.Driver:
+    return _native.Driver.load(emulator_library())
 
 
 _Entry = TypeVar("_Entry")

@@ -1,6 +1,6 @@
 import pytest
 
-from memlake.emulator_config import EmulatorConfig
+from memlake.emulator.config import EmulatorConfig
 from memlake.errors import ConfigError
 
 
