@@ -64,6 +64,7 @@ def test_violations_are_sentences(gpu, memlake_emulator):
         emulator.launch(stream, "matrix multiply", reads=[segment])
         with pytest.raises(ContractViolation, match="matrix multiply"):
             segment.close()
+    stream.sync()  # else the segment may be dropped while the work still uses it
     (incident,) = memlake_emulator.take_violations()
     assert incident.call == "cuMemUnmap"
     assert "matrix multiply" in incident.text
