@@ -261,7 +261,7 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
       .def("allocate", &allocate, nb::arg("nbytes").none(), nb::kw_only(), nb::arg("stream") = nb::none(),
            nb::arg("shareable") = nb::none(),
            nb::sig("def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.device.stream.StreamLike = None, "
-                   "shareable: bool | None = None) -> memlake.buffer.Buffer"),
+                   "shareable: bool | None = None) -> memlake.pool.buffer.Buffer"),
            "Gives memory.\n\n"
            "Args:\n"
            "    nbytes: how much; an int, or a string such as ``\"10GiB\"``. 0 gives an empty buffer.\n"

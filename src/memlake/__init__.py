@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memlake import driver, emulator, errors, policies, sharing, vmm
     from memlake._native import __version__
-    from memlake.buffer import Buffer
-    from memlake.current_pools import allocate, current_pool, default_pool, set_current_pool, use_pool
     from memlake.device import Device, Event, Stream, devices
     from memlake.emulator.emulated_device import EmulatedDevice, EmulatedDevices, emulate
     from memlake.errors import (
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     )
     from memlake.libraries import emulator_library, native_library
     from memlake.policies import policy
-    from memlake.pool import Pool
+    from memlake.pool import Buffer, Pool, allocate, current_pool, default_pool, set_current_pool, use_pool
     from memlake.replaying import compare, fit, replay
     from memlake.trace import Trace
 
@@ -81,7 +79,7 @@ __all__ = [
 # plugin, and most of them need nothing of it.
 _MODULES = frozenset({"driver", "emulator", "errors", "policies", "sharing", "vmm"})
 _HOMES = {
-    "Buffer": "buffer",
+    "Buffer": "pool",
     "Device": "device",
     "EmulatedDevice": "emulator.emulated_device",
     "EmulatedDevices": "emulator.emulated_device",
@@ -90,10 +88,10 @@ _HOMES = {
     "Stream": "device",
     "Trace": "trace",
     "__version__": "_native",
-    "allocate": "current_pools",
+    "allocate": "pool",
     "compare": "replaying",
-    "current_pool": "current_pools",
-    "default_pool": "current_pools",
+    "current_pool": "pool",
+    "default_pool": "pool",
     "devices": "device",
     "emulate": "emulator.emulated_device",
     "emulator_library": "libraries",
@@ -101,8 +99,8 @@ _HOMES = {
     "native_library": "libraries",
     "policy": "policies",
     "replay": "replaying",
-    "set_current_pool": "current_pools",
-    "use_pool": "current_pools",
+    "set_current_pool": "pool",
+    "use_pool": "pool",
 }
 
 

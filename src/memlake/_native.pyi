@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import numpy
 from numpy.typing import NDArray
 
-import memlake.buffer
 import memlake.device.stream
+import memlake.pool.buffer
 import memlake.units
 
 
@@ -586,7 +586,7 @@ class Pool:
         buffers that do not say otherwise can be exported.
         """
 
-    def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.device.stream.StreamLike = None, shareable: bool | None = None) -> memlake.buffer.Buffer:
+    def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.device.stream.StreamLike = None, shareable: bool | None = None) -> memlake.pool.buffer.Buffer:
         """
         Gives memory.
 

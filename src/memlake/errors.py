@@ -18,10 +18,7 @@ All of them can be pickled.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from memlake.shortage import Shortage
+from typing import Any
 
 __all__ = [
     "BrokenInvariant",
@@ -54,12 +51,12 @@ class OutOfMemory(MemlakeError, MemoryError):  # noqa: N818
     The driver's own "out of memory", below any pool, is a `DriverError` whose `is_out_of_memory` is true.
 
     Attributes:
-        details: a `memlake.shortage.Shortage`, the numbers behind the message; None if nobody gave them. Those of
+        details: a `memlake.pool.shortage.Shortage`, the numbers behind the message; None if nobody gave them. Those of
             general interest are attributes of the error itself: `asked`, `limit`, `held`, `free`,
             `largest_contiguous`, `largest_stitchable`, `pending_on`, `tried`, `reason`, `hint`.
     """
 
-    def __init__(self, message: str, details: Shortage | None = None) -> None:
+    def __init__(self, message: str, details: Any = None) -> None:
         super().__init__(message, details)
         self.details = details
 

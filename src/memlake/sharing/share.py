@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from memlake.buffer import Buffer
-    from memlake.pool import Pool
-
 __all__ = ["Share", "export_buffer", "export_pool", "receive"]
 
 
@@ -161,16 +158,16 @@ def receive(over: socket.socket) -> Share:
     return Share._make(*receive_share(over))
 
 
-def export_buffer(buffer: Buffer) -> Share:
-    """`Buffer.export`."""
+def export_buffer(buffer: _native.Lease) -> Share:
+    """The share of a live buffer; `Buffer.export` says more."""
     return _share_of(_native.export_lease(buffer), [Device._of(core) for core in buffer._devices])
 
 
-def export_pool(pool: Pool) -> tuple[Share, ...]:
-    """`Pool.export`."""
+def export_pool(pool: _native.Pool, devices: Sequence[Device]) -> tuple[Share, ...]:
+    """The shares of all live buffers of a pool on these devices; `Pool.export` says more."""
     exported = _native.export_pool(pool)
     try:
-        return tuple(_share_of(parts, pool.devices) for parts in exported)
+        return tuple(_share_of(parts, devices) for parts in exported)
     except BaseException:
         for _, _, descriptors, _, _ in exported:
             close_all(descriptors)

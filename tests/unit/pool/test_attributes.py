@@ -4,7 +4,7 @@ import pytest
 
 import memlake
 from memlake import ConfigError, emulator
-from memlake.pool_attributes import NEVER_RELEASE
+from memlake.pool.attributes import NEVER_RELEASE
 
 MIB = 2**20
 RULES = ["reuse_follow_event_dependencies", "reuse_allow_opportunistic", "reuse_allow_internal_dependencies"]

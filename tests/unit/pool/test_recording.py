@@ -145,7 +145,7 @@ def test_a_folder_and_a_missing_pyarrow_are_found_out_at_once(gpu, tmp_path, mon
     (tmp_path / "folder.npz").mkdir()
     with pytest.raises(ConfigError, match="is a folder"):
         pool.record(tmp_path / "folder.npz")
-    monkeypatch.setattr("memlake.recording.find_spec", lambda name: None)
+    monkeypatch.setattr("memlake.pool.recording.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="needs pyarrow"):
         pool.record(tmp_path / "run.parquet")
 

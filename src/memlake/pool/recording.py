@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from memlake.pool import Pool
+    from memlake.pool.pool import Pool
     from memlake.trace import Trace
 
 __all__ = ["Recording"]

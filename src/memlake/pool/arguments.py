@@ -12,7 +12,7 @@ from memlake.units import Size, parse_bytes
 
 if TYPE_CHECKING:
     from memlake.policies import Options
-    from memlake.pool import Pool
+    from memlake.pool.pool import Pool
 
 __all__ = [
     "device_list",

@@ -10,7 +10,7 @@ from memlake.device.device import Device, open_core
 from memlake.errors import ConfigError
 
 if TYPE_CHECKING:
-    from memlake.pool import Pool
+    from memlake.pool.pool import Pool
 
 __all__ = ["PeerDevices"]
 

@@ -14,12 +14,12 @@ from memlake.device.device import Device, devices, open_core
 from memlake.device.stream import Stream, StreamLike
 from memlake.emulator.emulated_device import emulated_devices
 from memlake.errors import ClosedError, ConfigError
-from memlake.pool import Pool
+from memlake.pool.pool import Pool
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from memlake.buffer import Buffer
+    from memlake.pool.buffer import Buffer
     from memlake.units import Size
 
 __all__ = ["allocate", "current_pool", "default_pool", "set_current_pool", "use_pool"]

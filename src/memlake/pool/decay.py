@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from memlake.errors import ClosedError, ConfigError, MemlakeError
 
 if TYPE_CHECKING:
-    from memlake.pool import Pool
+    from memlake.pool.pool import Pool
 
 __all__ = ["DecayThread", "decay_thread", "parse_decay"]
 

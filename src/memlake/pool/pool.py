@@ -6,24 +6,24 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from memlake import _native
-from memlake.buffer import Buffer
-from memlake.decay import decay_thread, parse_decay
 from memlake.device.device import Device, open_core
 from memlake.device.stream import StreamLike, stream_arguments
 from memlake.errors import BrokenInvariant, ClosedError, ConfigError, InvalidFree, MemlakeError, OutOfMemory
-from memlake.handle_type import is_shareable, require_exportable
-from memlake.peer_devices import PeerDevices
 from memlake.policies import DriverOptions, Options, resolve_policy
-from memlake.pool_arguments import (
+from memlake.pool.arguments import (
     device_list,
     high_mark,
     native_options,
     require_pinned,
     total_memory,
 )
-from memlake.pool_attributes import NEVER_RELEASE, PoolAttributes, parse_threshold
-from memlake.pool_stats import PoolStats
-from memlake.shortage import Shortage
+from memlake.pool.attributes import NEVER_RELEASE, PoolAttributes, parse_threshold
+from memlake.pool.buffer import Buffer
+from memlake.pool.decay import decay_thread, parse_decay
+from memlake.pool.handle_type import is_shareable, require_exportable
+from memlake.pool.peer_devices import PeerDevices
+from memlake.pool.shortage import Shortage
+from memlake.pool.stats import PoolStats
 from memlake.units import Size, format_bytes, parse_bytes
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from memlake.pool_snapshot import PoolSnapshot
-    from memlake.recording import Recording
+    from memlake.pool.recording import Recording
+    from memlake.pool.snapshot import PoolSnapshot
     from memlake.sharing import Share
 
 __all__ = ["FailureCallback", "Pool"]
@@ -300,7 +300,7 @@ class Pool(_native.Pool, PoolAttributes):
 
     def snapshot(self) -> PoolSnapshot:
         """All its segments and blocks, from one moment."""
-        from memlake.pool_snapshot import PoolSnapshot
+        from memlake.pool.snapshot import PoolSnapshot
 
         return PoolSnapshot(self._snapshot())
 
@@ -323,7 +323,7 @@ class Pool(_native.Pool, PoolAttributes):
         Raises:
             ConfigError: if the file cannot be written there, or the pool is recording already.
         """
-        from memlake.recording import Recording
+        from memlake.pool.recording import Recording
 
         metadata = {
             "source": "memlake.Pool.record",
@@ -347,7 +347,7 @@ class Pool(_native.Pool, PoolAttributes):
         """
         from memlake.sharing.share import export_pool
 
-        return export_pool(self)
+        return export_pool(self, self._all)
 
     def close(self) -> None:
         """Gives all its memory back, then stops its recording.
