@@ -26,7 +26,7 @@ NVIDIA_HEADERS = ("cuda.h", "cuda_runtime", "cudaTypedefs.h")
 
 PACKAGE = Path("src/memlake")
 # The parts of the package above the ground floor; everything else is on it.
-FLOORS = {"vmm": 1, "replaying": 1, "health": 1, "cli": 2, "pytest_plugin": 2, "__main__": 2}
+FLOORS = {"vmm": 1, "replaying": 1, "health": 1, "analysis": 2, "cli": 3, "pytest_plugin": 3, "__main__": 3}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 LAYER = re.compile(r"^\s*\d+\.\s+(.*)")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memlake import driver, emulator, errors, policies, sharing, vmm
     from memlake._native import __version__
+    from memlake.analysis import compare, fit
     from memlake.device import Device, Event, Stream, devices
     from memlake.emulator.emulated_device import EmulatedDevice, EmulatedDevices, emulate
     from memlake.errors import (
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from memlake.libraries import emulator_library, native_library
     from memlake.policies import policy
     from memlake.pool import Buffer, Pool, allocate, current_pool, default_pool, set_current_pool, use_pool
-    from memlake.replaying import compare, fit, replay
+    from memlake.replaying import replay
     from memlake.trace import Trace
 
 __all__ = [
@@ -89,13 +90,13 @@ _HOMES = {
     "Trace": "trace",
     "__version__": "_native",
     "allocate": "pool",
-    "compare": "replaying",
+    "compare": "analysis",
     "current_pool": "pool",
     "default_pool": "pool",
     "devices": "device",
     "emulate": "emulator.emulated_device",
     "emulator_library": "libraries",
-    "fit": "replaying",
+    "fit": "analysis",
     "native_library": "libraries",
     "policy": "policies",
     "replay": "replaying",

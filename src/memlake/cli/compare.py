@@ -11,7 +11,8 @@ from memlake.cli.trace_argument import add_trace, load_trace
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
-    from memlake.replaying import Comparison, ReplayResult
+    from memlake.analysis import Comparison
+    from memlake.replaying import ReplayResult
 
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -50,7 +51,7 @@ def add_to(commands: _Commands) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from memlake.replaying import compare
+    from memlake.analysis import compare
 
     trace = load_trace(arguments)
     with Progress("replaying") as progress:

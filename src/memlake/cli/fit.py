@@ -11,7 +11,7 @@ from memlake.cli.trace_argument import add_trace, load_trace
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
-    from memlake.replaying import Fit, FitResult
+    from memlake.analysis import Fit, FitResult
 
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -48,7 +48,7 @@ def add_to(commands: _Commands) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from memlake.replaying import fit
+    from memlake.analysis import fit
 
     trace = load_trace(arguments)
     with Progress("searching") as progress:

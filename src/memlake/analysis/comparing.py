@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from memlake.replaying.advice import advice_for
+from memlake.analysis.advice import advice_for
+from memlake.analysis.chosen_policies import chosen_policies
+from memlake.analysis.workers import run_all
 from memlake.replaying.capacity import capacity_of
-from memlake.replaying.chosen_policies import chosen_policies
 from memlake.replaying.event_mode import EventMode
 from memlake.replaying.running import require_trace, run
-from memlake.replaying.workers import run_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -10,7 +10,7 @@ from memlake.units import format_bytes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from memlake.replaying.comparing import Comparison
+    from memlake.analysis.comparing import Comparison
     from memlake.replaying.result import ReplayResult
 
 __all__ = ["advice_for", "listed"]
