@@ -13,8 +13,8 @@ At most 59 GiB of it are live, so a device of 64 GiB should do.
 from __future__ import annotations
 
 import memlake
-from memlake.cli.compare import print_comparison
-from memlake.cli.fit import print_fit
+from memlake.reports.comparison import print_comparison
+from memlake.reports.fit import print_fit
 from memlake.trace import load_example
 from memlake.units import format_bytes
 

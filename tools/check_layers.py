@@ -5,8 +5,8 @@ Beside the core: the emulator must not know what it is a driver for, so it may i
 files that describe CUDA itself; bindings may include all of the core; nothing below the bindings knows Python, and
 nothing but the test that compares layouts knows NVIDIA's headers.
 
-The Python package has three floors: what is about devices, traces and policies; what uses that (`vmm/`, `replaying/`,
-`health.py`); and the doors that people come in by.
+The Python package has three floors: what is about devices, traces and policies; what uses that (`vmm/`, `replaying/`),
+analysis and reports; and the doors that people come in by.
 `__init__.py` is the list of public names and may know all of them.
 """
 
@@ -26,7 +26,7 @@ NVIDIA_HEADERS = ("cuda.h", "cuda_runtime", "cudaTypedefs.h")
 
 PACKAGE = Path("src/memlake")
 # The parts of the package above the ground floor; everything else is on it.
-FLOORS = {"vmm": 1, "replaying": 1, "health": 1, "analysis": 2, "cli": 3, "pytest_plugin": 3, "__main__": 3}
+FLOORS = {"vmm": 1, "replaying": 1, "analysis": 2, "reports": 3, "cli": 4, "pytest_plugin": 4, "__main__": 4}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 LAYER = re.compile(r"^\s*\d+\.\s+(.*)")

@@ -14,8 +14,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from memlake.cli import compare, doctor, emulate, fit, replay
-from memlake.cli.output import visible
 from memlake.errors import MemlakeError
+from memlake.reports.terminal import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

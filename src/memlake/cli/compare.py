@@ -5,18 +5,15 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from memlake.cli.output import Progress, print_json, print_table, print_text
+from memlake.cli.output import Progress, print_json
 from memlake.cli.replay_arguments import add_capacity, add_events, add_json, add_policies
 from memlake.cli.trace_argument import add_trace, load_trace
-from memlake.units import format_bytes
+from memlake.reports.comparison import print_comparison
 
 if TYPE_CHECKING:
-    from memlake.analysis import Comparison
-    from memlake.replaying import ReplayResult
-
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-__all__ = ["add_to", "print_comparison"]
+__all__ = ["add_to"]
 
 _DESCRIPTION = """\
 Replays a trace under several policies, on an emulated device, without a GPU. Says for each whether the job fits,
@@ -68,35 +65,3 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         print_comparison(comparison)
     return 0 if comparison.fitting else 1
-
-
-def print_comparison(comparison: Comparison) -> None:
-    """Prints a table with one line per policy, and what it means."""
-    print(
-        f"device {format_bytes(comparison.capacity)}, live peak {format_bytes(comparison.peak_live)}, "
-        f"{comparison.num_rows} rows\n"
-    )
-    headers = ("policy", "outcome", "held peak", "live/held", "retries", "waits", "calls", "driver ms", "ns/row")
-    print_table(headers, [_line(result) for result in comparison], left=2)
-    print()
-    for name, summary in {result.policy: result.options.summary for result in comparison}.items():
-        print(f"{name}: {summary}")
-    print()
-    print_text(comparison.sentence)
-
-
-def _line(result: ReplayResult) -> tuple[str, ...]:
-    failure = result.failure
-    used = result.utilization
-    modelled = result.modelled_driver_ms
-    return (
-        result.label,
-        "fits" if failure is None else f"out of memory at row {failure.row}",
-        format_bytes(result.peak_held),
-        "-" if used is None else f"{used:.3f}",
-        str(result.num_alloc_retries),
-        str(result.host_waits),
-        str(sum(count for call, count in result.driver_calls.items() if call.startswith("cuMem"))),
-        "-" if modelled is None else f"{modelled:.1f}",
-        f"{result.ns_per_event:.0f}",
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from memlake.cli.output import print_json, print_table, print_text
+from memlake.cli.output import print_json
 from memlake.cli.replay_arguments import add_json
 
 if TYPE_CHECKING:
@@ -37,17 +37,11 @@ def add_to(commands: _Commands) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from memlake.health import examine
+    from memlake.reports.health import examine, print_health
 
     health = examine()
     if arguments.json:
         print_json(health.to_json())
     else:
-        rows = [(finding.topic, finding.name, finding.state, finding.value) for finding in health.findings]
-        print_table(("topic", "what", "state", "found"), rows, left=4)
-        print()
-        for finding in health.findings:
-            if finding.advice:
-                print_text(f"{finding.name}: {finding.advice}")
-        print_text(health.sentence)
+        print_health(health)
     return 0 if health.is_good else 1

@@ -5,17 +5,15 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from memlake.cli.output import Progress, print_json, print_table, print_text
+from memlake.cli.output import Progress, print_json
 from memlake.cli.replay_arguments import add_events, add_json, add_policies
 from memlake.cli.trace_argument import add_trace, load_trace
-from memlake.units import format_bytes
+from memlake.reports.fit import print_fit
 
 if TYPE_CHECKING:
-    from memlake.analysis import Fit, FitResult
-
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-__all__ = ["add_to", "print_fit"]
+__all__ = ["add_to"]
 
 _DESCRIPTION = """\
 Finds the smallest device on which a trace runs under each policy: by bisection from the live peak to 2.2 times it, to
@@ -58,28 +56,3 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         print_fit(found)
     return 0
-
-
-def print_fit(found: Fit) -> None:
-    """Prints a table with one line per policy, and what it means."""
-    print(f"live peak {format_bytes(found.peak_live)}, {found.num_rows} rows\n")
-    headers = ("policy", "smallest device", "over live peak", "bytes", "retries", "driver ms")
-    print_table(headers, [_line(result, found.largest_capacity) for result in found])
-    print()
-    print_text(found.sentence)
-
-
-def _line(found: FitResult, largest: int) -> tuple[str, ...]:
-    result = found.result
-    if found.min_capacity is None:
-        return (found.label, f"more than {format_bytes(largest)}", "-", "-", "-", "-")
-    over = found.over_live
-    modelled = result.modelled_driver_ms
-    return (
-        found.label,
-        format_bytes(found.min_capacity),
-        "-" if over is None else f"{over:.4f}",
-        str(found.min_capacity),
-        str(result.num_alloc_retries),
-        "-" if modelled is None else f"{modelled:.1f}",
-    )

@@ -2,7 +2,7 @@ import json
 
 import memlake
 from helpers.processes import assert_ends_well
-from memlake.health import Finding, Health
+from memlake.reports.health import Finding, Health
 
 
 def test_a_machine_without_a_gpu_is_fine(memlake_command):

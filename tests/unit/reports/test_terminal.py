@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from memlake.cli.output import print_table, print_text, visible
+from memlake.reports.terminal import print_table, print_text, visible
 
 
 def test_a_table_is_plain_text_where_there_is_no_terminal(capsys):

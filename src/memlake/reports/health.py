@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memlake.errors import MemlakeError
+from memlake.reports.terminal import print_table, print_text
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Finding", "Health", "examine"]
+__all__ = ["Finding", "Health", "examine", "print_health"]
 
 _GOOD, _NOTE, _BAD = "ok", "note", "broken"
 
@@ -95,6 +96,17 @@ def examine() -> Health:
     return Health((*_memlake(), *_driver(), *_frameworks(), *_extras(), *_system()))
 
 
+def print_health(health: Health) -> None:
+    """Prints all findings, then what to do about them."""
+    rows = [(finding.topic, finding.name, finding.state, finding.value) for finding in health.findings]
+    print_table(("topic", "what", "state", "found"), rows, left=4)
+    print()
+    for finding in health.findings:
+        if finding.advice:
+            print_text(f"{finding.name}: {finding.advice}")
+    print_text(health.sentence)
+
+
 def _memlake() -> Iterator[Finding]:
     from memlake.libraries import emulator_library, native_library
 
@@ -116,10 +128,10 @@ def _tried(topic: str, name: str, attempt: Callable[[], str], advice: str) -> Fi
 
 def _try_the_emulator() -> str:
     """Two chunks, one range, a stamp written through it and read back."""
-    import memlake
     from memlake import vmm
+    from memlake.emulator.emulated_device import emulate
 
-    with memlake.emulate(devices=2, memory="64MiB") as gpus:
+    with emulate(devices=2, memory="64MiB") as gpus:
         chunks = [vmm.create(gpu, gpu.granularity) for gpu in gpus]
         with vmm.stitch(chunks, access=gpus) as lake:
             lake.fill(0x5A)
@@ -133,8 +145,8 @@ def _try_the_emulator() -> str:
 
 
 def _driver() -> Iterator[Finding]:
-    import memlake
     from memlake import _native
+    from memlake.device import devices
 
     name = os.environ.get("MEMLAKE_DRIVER", "") or "libcuda.so.1"
     try:
@@ -145,7 +157,7 @@ def _driver() -> Iterator[Finding]:
         yield Finding("driver", name, _NOTE, "not found" if name == "libcuda.so.1" else str(error), hint)
         return
     try:
-        found = memlake.devices()
+        found = devices()
         number = driver.version()
         kind = ", memlake's emulator" if driver.is_emulated else ""
         yield Finding("driver", name, _GOOD, f"CUDA {number // 1000}.{number % 1000 // 10}{kind}")

@@ -1,0 +1,38 @@
+"""The report of a fit: the smallest device of each policy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memlake.reports.terminal import print_table, print_text
+from memlake.units import format_bytes
+
+if TYPE_CHECKING:
+    from memlake.analysis import Fit, FitResult
+
+__all__ = ["print_fit"]
+
+
+def print_fit(found: Fit) -> None:
+    """Prints a table with one line per policy, and what it means."""
+    print(f"live peak {format_bytes(found.peak_live)}, {found.num_rows} rows\n")
+    headers = ("policy", "smallest device", "over live peak", "bytes", "retries", "driver ms")
+    print_table(headers, [_line(result, found.largest_capacity) for result in found])
+    print()
+    print_text(found.sentence)
+
+
+def _line(found: FitResult, largest: int) -> tuple[str, ...]:
+    result = found.result
+    if found.min_capacity is None:
+        return (found.label, f"more than {format_bytes(largest)}", "-", "-", "-", "-")
+    over = found.over_live
+    modelled = result.modelled_driver_ms
+    return (
+        found.label,
+        format_bytes(found.min_capacity),
+        "-" if over is None else f"{over:.4f}",
+        str(found.min_capacity),
+        str(result.num_alloc_retries),
+        "-" if modelled is None else f"{modelled:.1f}",
+    )

@@ -1,0 +1,67 @@
+"""Tables and paragraphs on stdout. `rich` draws the tables on a terminal if it is installed."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["print_table", "print_text", "visible"]
+
+_WIDTH = 100
+
+
+def print_text(text: str) -> None:
+    """Prints a paragraph, wrapped to the width of the terminal, to 100 columns elsewhere."""
+    width = min(shutil.get_terminal_size((_WIDTH, 24)).columns, 120) if sys.stdout.isatty() else _WIDTH
+    print(textwrap.fill(visible(text), width=max(width, 40), break_long_words=False, break_on_hyphens=False))
+
+
+def visible(text: str) -> str:
+    """The text without characters that a terminal would obey: names in traces come from anywhere."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
+    """Prints a table. The first `left` columns are text, the others numbers, which stand at the right."""
+    shown = [[visible(cell) for cell in row] for row in rows]
+    if sys.stdout.isatty() and _print_rich_table(headers, shown, left):
+        return
+    widths = [max(map(len, column)) for column in zip(headers, *shown, strict=True)]
+
+    def line(cells: Sequence[str]) -> str:
+        return "  ".join(
+            cell.ljust(width) if index < left else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ).rstrip()
+
+    print(line(headers))
+    print("  ".join("-" * width for width in widths))
+    for row in shown:
+        print(line(row))
+
+
+def _print_rich_table(headers: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> bool:
+    """False if rich is not installed."""
+    try:
+        from rich import box
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+    except ImportError:
+        return False
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for index, header in enumerate(headers):
+        # Text may be broken into lines where the terminal is narrow, numbers may not.
+        table.add_column(header, justify="left" if index < left else "right", no_wrap=index >= left)
+    for row in rows:
+        table.add_row(*(Text(cell, style=_STYLES.get(cell.split(" ")[0], "")) for cell in row))
+    Console().print(table)
+    return True
+
+
+_STYLES = {"fits": "green", "ok": "green", "out": "red", "broken": "red", "note": "yellow"}
