@@ -11,7 +11,7 @@ import pytest
 
 if TYPE_CHECKING:
     from memlake import EmulatedDevice, EmulatedDevices
-    from memlake.pytest_plugin import EmulatorFixture
+    from memlake.integrations.pytest_plugin import EmulatorFixture
 
 pytest_plugins = ["pytester"]
 

@@ -26,7 +26,7 @@ NVIDIA_HEADERS = ("cuda.h", "cuda_runtime", "cudaTypedefs.h")
 
 PACKAGE = Path("src/memlake")
 # The parts of the package above the ground floor; everything else is on it.
-FLOORS = {"vmm": 1, "replaying": 1, "analysis": 2, "reports": 3, "cli": 4, "pytest_plugin": 4, "__main__": 4}
+FLOORS = {"vmm": 1, "replaying": 1, "analysis": 2, "reports": 3, "cli": 4, "integrations": 4, "__main__": 4}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 LAYER = re.compile(r"^\s*\d+\.\s+(.*)")

@@ -96,7 +96,12 @@ def test_a_stated_layer_without_a_folder_is_rejected(tree, check):
         ("src/memlake/device.py", "from memlake.vmm.mapping import Mapping", "device", "vmm"),
         ("src/memlake/device.py", "from memlake import vmm", "device", "vmm"),
         ("src/memlake/device.py", "import memlake.cli.emulate", "device", "cli"),
-        ("src/memlake/vmm/mapping.py", "from memlake.pytest_plugin import EmulatorFixture", "vmm", "pytest_plugin"),
+        ("src/memlake/vmm/mapping.py", "from memlake.integrations import pytest_plugin", "vmm", "integrations"),
+            "src/memlake/vmm/mapping.py",
+            "from memlake.integrations.pytest_plugin import EmulatorFixture",
+            "vmm",
+            "integrations",
+        ),
     ],
 )
 def test_an_import_that_goes_up_is_rejected_even_inside_a_function(tree, check, path, line, part, target):
