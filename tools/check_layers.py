@@ -5,9 +5,8 @@ Beside the core: the emulator must not know what it is a driver for, so it may i
 files that describe CUDA itself; bindings may include all of the core; nothing below the bindings knows Python, and
 nothing but the test that compares layouts knows NVIDIA's headers.
 
-The Python package has three floors: what is about devices, traces and policies; what uses that (`vmm/`, `replaying/`),
-analysis and reports; and the doors that people come in by.
-`__init__.py` is the list of public names and may know all of them.
+The Python package has floors: src/memlake/README.md lists its packages and modules, lowest floor first. Each imports
+only itself and those of lower floors. `__init__.py` is the list of public names and may import all of them.
 """
 
 import ast
@@ -25,12 +24,15 @@ PYTHON_HEADERS = ("Python.h", "nanobind/", "pybind11/")
 NVIDIA_HEADERS = ("cuda.h", "cuda_runtime", "cudaTypedefs.h")
 
 PACKAGE = Path("src/memlake")
-# The parts of the package above the ground floor; everything else is on it.
-FLOORS = {"vmm": 1, "replaying": 1, "analysis": 2, "reports": 3, "cli": 4, "integrations": 4, "__main__": 4}
+PACKAGE_PAGE = PACKAGE / "README.md"
+# The list of public names is above all floors, the core below them.
+PUBLIC_NAMES, CORE = "__init__", "_native"
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 LAYER = re.compile(r"^\s*\d+\.\s+(.*)")
 FOLDER = re.compile(r"[*`\[]+(?:core/)?([a-z_/]+?)/[*`\]]+(,?)\s*")
+FLOOR = re.compile(r"^(\d+)\.\s+(`.+?)\s+—")
+FLOOR_MEMBER = re.compile(r"`(\w+)(?:/|\.py)`")
 
 
 def stated_layers(page: str) -> dict[str, int]:
@@ -96,21 +98,48 @@ def imports(text: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import | ast.ImportFrom):
             start = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
-            for alias in node.names:
-                package, _, module = f"{start}{alias.name}".partition(".")
-                if package == "memlake":
-                    yield node.lineno, module.split(".")[0]
+            targets = [f"{start}{alias.name}.".split(".") for alias in node.names]
+            for part in sorted({target[1] for target in targets if target[0] == "memlake"}):
+                yield node.lineno, part
+
+
+def stated_floors(page: str) -> list[tuple[str, int]]:
+    """Each package and module of the numbered list of the page, with its floor, in the order of the list."""
+    stated = [match for line in page.splitlines() if (match := FLOOR.match(line))]
+    return [(name, int(match[1])) for match in stated for name in FLOOR_MEMBER.findall(match[2])]
+
+
+def import_objection(part: str, target: str, floors: dict[str, int]) -> str | None:
+    """Why this part of the package may not import that one; None if it may."""
+    if target in (part, CORE):
+        return None
+    if target not in floors:
+        what = f"imports memlake.{target}" if target else "imports memlake"
+        return f"{what}: import a name from the package that has it, not from the list of public names"
+    if floors[target] > floors[part]:
+        return f"imports memlake.{target}: {part} is below it and must not know it"
+    if floors[target] == floors[part]:
+        return f"imports memlake.{target}: {part} is on the same floor and must not know it"
+    return None
 
 
 def import_findings(root: Path) -> Iterator[Finding]:
-    """Every import that goes up a floor."""
-    for path in files(root, ".py"):
-        if PACKAGE not in path.parents or path == PACKAGE / "__init__.py":
-            continue
-        part = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-        for line, target in imports((root / path).read_text()):
-            if FLOORS.get(target, 0) > FLOORS.get(part, 0):
-                yield Finding(path, line, f"imports memlake.{target}: {part} is below it and must not know it")
+    """Every import that goes up a floor or along one, and every disagreement between the page and the package."""
+    stated = stated_floors((root / PACKAGE_PAGE).read_text())
+    floors = dict(stated)
+    sources = [path for path in files(root, ".py") if PACKAGE in path.parents]
+    parts = {path: path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in sources}
+    for name in sorted({name for name, _ in stated if sum(name == other for other, _ in stated) > 1}):
+        yield Finding(PACKAGE_PAGE, 1, f"states the floor of {name} more than once")
+    for name in sorted(floors.keys() - parts.values()):
+        yield Finding(PACKAGE_PAGE, 1, f"states the floor of {name}, but there is no such package or module")
+    for name in sorted(set(parts.values()) - floors.keys() - {PUBLIC_NAMES}):
+        yield Finding(PACKAGE_PAGE, 1, f"does not say on which floor {name} is: add it to the numbered list")
+    for path, part in parts.items():
+        if part in floors:
+            for line, target in imports((root / path).read_text()):
+                if reason := import_objection(part, target, floors):
+                    yield Finding(path, line, reason)
 
 
 def include_findings(root: Path) -> Iterator[Finding]:

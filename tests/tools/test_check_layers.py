@@ -11,6 +11,15 @@ PAGE = """# The core
 4. `policies/lake/`, `policies/torch/` — siblings
 """
 
+PACKAGE_PAGE = """# The package
+
+0. `errors.py` — exceptions
+1. `units.py`, `device/` — sizes;
+   devices
+2. `vmm/`, `trace/` — memory
+3. `cli/` — commands
+"""
+
 GOOD = {
     "core/README.md": PAGE,
     "core/base/bytes.hpp": "#include <cstdint>\n",
@@ -24,10 +33,16 @@ GOOD = {
     "emulator/memory.cpp": '#include "base/bytes.hpp"\n#include "driver/cuda_abi.hpp"\n#include "memory.hpp"\n',
     "bindings/module.cpp": '#include <nanobind/nanobind.h>\n#include "vmm/mapping.hpp"\n',
     "tests/native/check_cuda_h.cpp": "#include <cuda.h>\n",
+    "src/memlake/README.md": PACKAGE_PAGE,
     "src/memlake/__init__.py": "from memlake import cli, vmm\n",
-    "src/memlake/device.py": "from memlake.errors import MemlakeError\nimport numpy\n",
+    "src/memlake/errors.py": "",
+    "src/memlake/units.py": "from memlake.errors import MemlakeError\n",
+    "src/memlake/device/__init__.py": "from memlake.device.device import Device\n",
+    "src/memlake/device/device.py": "from memlake import _native\nfrom memlake.errors import ConfigError\nimport os\n",
     "src/memlake/vmm/mapping.py": "from memlake.device import Device\nfrom memlake.vmm.chunk import Chunk\n",
+    "src/memlake/trace/trace.py": "from memlake import units\n",
     "src/memlake/cli/emulate.py": "from memlake import vmm\n",
+    "src/memlake/examples/README.md": "Traces, no code.\n",
 }
 
 
@@ -91,20 +106,54 @@ def test_a_stated_layer_without_a_folder_is_rejected(tree, check):
 
 
 @pytest.mark.parametrize(
-    ("path", "line", "part", "target"),
+    ("path", "line", "reason"),
     [
-        ("src/memlake/device.py", "from memlake.vmm.mapping import Mapping", "device", "vmm"),
-        ("src/memlake/device.py", "from memlake import vmm", "device", "vmm"),
-        ("src/memlake/device.py", "import memlake.cli.emulate", "device", "cli"),
-        ("src/memlake/vmm/mapping.py", "from memlake.integrations import pytest_plugin", "vmm", "integrations"),
-            "src/memlake/vmm/mapping.py",
-            "from memlake.integrations.pytest_plugin import EmulatorFixture",
-            "vmm",
-            "integrations",
-        ),
+        ("device/device.py", "from memlake.vmm.mapping import Mapping", "memlake.vmm: device is below it"),
+        ("device/device.py", "from memlake import vmm", "memlake.vmm: device is below it"),
+        ("device/device.py", "import memlake.cli.emulate", "memlake.cli: device is below it"),
+        ("errors.py", "from memlake.units import Size", "memlake.units: errors is below it"),
+        ("vmm/mapping.py", "from memlake.cli import main", "memlake.cli: vmm is below it"),
+        ("vmm/mapping.py", "from memlake.trace import Trace", "memlake.trace: vmm is on the same floor"),
+        ("units.py", "from memlake.device.device import Device", "memlake.device: units is on the same floor"),
     ],
 )
-def test_an_import_that_goes_up_is_rejected_even_inside_a_function(tree, check, path, line, part, target):
-    status, said = check("check_layers.py", tree({**GOOD, path: f"def f():\n    {line}\n"}))
+def test_an_import_that_does_not_go_down_is_rejected_even_inside_a_function(tree, check, path, line, reason):
+    status, said = check("check_layers.py", tree({**GOOD, f"src/memlake/{path}": f"def f():\n    {line}\n"}))
     assert status == 1
-    assert said == f"{path}:2: imports memlake.{target}: {part} is below it and must not know it\n"
+    assert said == f"src/memlake/{path}:2: imports {reason} and must not know it\n"
+
+
+def test_an_import_for_types_only_is_an_import(tree, check):
+    for_types = "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from memlake.vmm import Segment\n"
+    status, said = check("check_layers.py", tree({**GOOD, "src/memlake/device/device.py": for_types}))
+    assert status == 1
+    assert said == "src/memlake/device/device.py:4: imports memlake.vmm: device is below it and must not know it\n"
+
+
+@pytest.mark.parametrize("line", ["import memlake", "from memlake import Pool", "from memlake import Pool, errors"])
+def test_an_import_from_the_list_of_public_names_is_rejected(tree, check, line):
+    status, said = check("check_layers.py", tree({**GOOD, "src/memlake/vmm/mapping.py": f"{line}\n"}))
+    assert status == 1
+    assert said.startswith("src/memlake/vmm/mapping.py:1: imports memlake")
+    assert "from the package that has it" in said
+
+
+@pytest.mark.parametrize("path", ["pool/pool.py", "pool.py"])
+def test_a_package_or_module_without_a_floor_is_rejected(tree, check, path):
+    status, said = check("check_layers.py", tree({**GOOD, f"src/memlake/{path}": ""}))
+    assert status == 1
+    assert said == "src/memlake/README.md:1: does not say on which floor pool is: add it to the numbered list\n"
+
+
+def test_a_floor_without_a_package_is_rejected(tree, check):
+    page = PACKAGE_PAGE + "4. `pool/` — pools\n"
+    status, said = check("check_layers.py", tree({**GOOD, "src/memlake/README.md": page}))
+    assert status == 1
+    assert said == "src/memlake/README.md:1: states the floor of pool, but there is no such package or module\n"
+
+
+def test_a_package_on_two_floors_is_rejected(tree, check):
+    page = PACKAGE_PAGE + "4. `vmm/` — again\n"
+    status, said = check("check_layers.py", tree({**GOOD, "src/memlake/README.md": page}))
+    assert status == 1
+    assert "src/memlake/README.md:1: states the floor of vmm more than once\n" in said
