@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from memlake import driver, emulator, errors, policies, sharing, vmm
+    from memlake import driver, emulator, errors, policies, sharing, trace, vmm
     from memlake._native import __version__
     from memlake.analysis import compare, fit
     from memlake.device import Device, Event, Stream, devices
@@ -72,13 +72,14 @@ __all__ = [
     "replay",
     "set_current_pool",
     "sharing",
+    "trace",
     "use_pool",
     "vmm",
 ]
 
 # Where each name lives. A name is imported when it is first used: every pytest run imports this file for memlake's
 # plugin, and most of them need nothing of it.
-_MODULES = frozenset({"driver", "emulator", "errors", "policies", "sharing", "vmm"})
+_MODULES = frozenset({"driver", "emulator", "errors", "policies", "sharing", "trace", "vmm"})
 _HOMES = {
     "Buffer": "pool",
     "Device": "device",

@@ -40,6 +40,7 @@ NAMES = [
     "replay",
     "set_current_pool",
     "sharing",
+    "trace",
     "use_pool",
     "vmm",
 ]
@@ -58,7 +59,7 @@ def test_every_public_name_exists_and_is_documented(name):
         assert value.__doc__
 
 
-@pytest.mark.parametrize("module", ["driver", "emulator", "errors", "policies", "sharing", "vmm"])
+@pytest.mark.parametrize("module", ["driver", "emulator", "errors", "policies", "sharing", "trace", "vmm"])
 def test_the_public_names_of_a_module_exist_and_are_documented(module):
     module = getattr(memlake, module)
     assert isinstance(module, types.ModuleType)
