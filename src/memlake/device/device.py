@@ -11,6 +11,7 @@ from weakref import WeakSet, WeakValueDictionary
 from memlake import _native
 from memlake.errors import ClosedError, ConfigError, DriverError
 from memlake.ownership import undo_failures
+from memlake.ownership.factory_made import FactoryMade
 from memlake.ownership.views import LiveViews
 
 if TYPE_CHECKING:
@@ -72,13 +73,14 @@ class ToldOfWaits(Protocol):
     def _release_above_threshold(self) -> None: ...
 
 
-class Device:
+class Device(FactoryMade):
     """One GPU, real or emulated. Get them from `memlake.devices()` or `memlake.emulate()`.
 
     Two devices are equal if they have the same ordinal in the same driver library.
     """
 
     __slots__ = ("__weakref__", "_core", "_default_stream", "_key", "_name", "_told_of_waits", "_views")
+    _made_by = "memlake.devices() or memlake.emulate()"
 
     # One object per device, so that what it knows (its live views) is known once.
     _known: ClassVar[WeakValueDictionary[tuple[str, int], Device]] = WeakValueDictionary()
@@ -89,9 +91,6 @@ class Device:
     _default_stream: Stream | None
     _told_of_waits: WeakSet[ToldOfWaits]
     _name: str | None  # kept, because messages show it and must not cost a driver call each
-
-    def __init__(self) -> None:
-        raise TypeError(f"{type(self).__name__} cannot be made by hand; use memlake.devices() or memlake.emulate()")
 
     @classmethod
     def _of(cls, native: _native.Device) -> Self:

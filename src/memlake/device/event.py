@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from memlake import _native
 from memlake.errors import ClosedError, ConfigError, InvalidFree
+from memlake.ownership.closable import Closable
+from memlake.ownership.factory_made import FactoryMade
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from typing_extensions import Self
 
     from memlake.device.device import Device
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Event"]
 
 
-class Event:
+class Event(Closable, FactoryMade):
     """A point in the work of a stream. Make one with `Stream.record` or `Device.create_event`.
 
     An event that was never recorded counts as done. ``end - start`` is the time between two events in milliseconds, if
@@ -25,14 +25,12 @@ class Event:
     """
 
     __slots__ = ("__weakref__", "_device", "_is_open", "_is_timed", "_owner")
+    _made_by = "stream.record() or device.create_event()"
 
     _device: Device
     _owner: _native.EventOwner
     _is_timed: bool
     _is_open: bool
-
-    def __init__(self) -> None:
-        raise TypeError("Event cannot be made by hand; use stream.record() or device.create_event()")
 
     @classmethod
     def _create(cls, device: Device, timing: bool) -> Self:
@@ -58,6 +56,11 @@ class Event:
     def is_timed(self) -> bool:
         """True if it was made with ``timing=True``."""
         return self._is_timed
+
+    @property
+    def is_open(self) -> bool:
+        """False after close()."""
+        return self._is_open
 
     @property
     def is_done(self) -> bool:
@@ -88,15 +91,6 @@ class Event:
             if not event._is_timed:
                 raise ConfigError(f"{event!r} does not measure time; make it with device.create_event(timing=True)")
         return self._open_device().event_elapsed_ms(start.handle, self._owner.handle)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._is_open:
-            self.close()
 
     def __repr__(self) -> str:
         state = f"handle={self._owner.handle:#x}" if self._is_open else "closed"

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from memlake import _native
 from memlake.device.event import Event
 from memlake.errors import ClosedError, ConfigError, InvalidFree
+from memlake.ownership.closable import Closable
+from memlake.ownership.factory_made import FactoryMade
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
     from typing_extensions import Self
 
@@ -31,7 +32,7 @@ class SupportsCudaStream(Protocol):
         ...
 
 
-class Stream:
+class Stream(Closable, FactoryMade):
     """Ordered work on one device. Make one with `Device.create_stream`, or wrap another library's with `from_handle`.
 
     Wherever memlake takes ``stream=``, it takes one of these, any object with ``__cuda_stream__``, or the raw handle as
@@ -39,14 +40,12 @@ class Stream:
     """
 
     __slots__ = ("__weakref__", "_device", "_handle", "_is_open", "_owner")
+    _made_by = "device.create_stream() or Stream.from_handle()"
 
     _device: Device
     _handle: int
     _owner: _native.StreamOwner | None  # None: somebody else's stream, never destroyed by us
     _is_open: bool
-
-    def __init__(self) -> None:
-        raise TypeError("Stream cannot be made by hand; use device.create_stream() or Stream.from_handle()")
 
     @classmethod
     def _make(cls, device: Device, handle: int, owner: _native.StreamOwner | None) -> Self:
@@ -86,6 +85,11 @@ class Stream:
     def device(self) -> Device:
         """The device it works on."""
         return self._device
+
+    @property
+    def is_open(self) -> bool:
+        """False after close()."""
+        return self._is_open
 
     @property
     def is_done(self) -> bool:
@@ -133,7 +137,7 @@ class Stream:
         """
         if not self._is_open:
             raise InvalidFree(f"{self!r} was closed before")
-        if self._owner is None and self._handle == _DEFAULT:
+        if self._is_default:
             raise InvalidFree(f"{self!r} is the device's default stream and cannot be closed")
         if self._owner is not None:
             self._owner.close()
@@ -143,13 +147,9 @@ class Stream:
         """The protocol other libraries read: (0, handle)."""
         return (0, self.handle)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._is_open and not (self._owner is None and self._handle == _DEFAULT):
+    def _end_block(self, error: BaseException | None) -> None:
+        # A device's default stream cannot be closed.
+        if self._is_open and not self._is_default:
             self.close()
 
     def __eq__(self, other: object) -> bool:
@@ -165,6 +165,10 @@ class Stream:
             return f"Stream(device={self._device.ordinal}, closed)"
         which = "default" if self._handle == _DEFAULT else f"handle={self._handle:#x}"
         return f"Stream(device={self._device.ordinal}, {which})"
+
+    @property
+    def _is_default(self) -> bool:
+        return self._owner is None and self._handle == _DEFAULT
 
     def _open_device(self) -> _native.Device:
         if not self._is_open:

@@ -14,10 +14,6 @@ from memlake.libraries import emulator_library
 from memlake.ownership.closable import Closable
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
-    from typing_extensions import Self
-
     from memlake.units import Size
 
 __all__ = ["EmulatedDevice", "EmulatedDevices", "emulate", "emulated_devices"]
@@ -119,7 +115,7 @@ class EmulatedDevice(Closable, Device):
         self._core.driver.close_devices(self.ordinal, 1)
 
 
-class EmulatedDevices(Sequence[EmulatedDevice]):
+class EmulatedDevices(Closable, Sequence[EmulatedDevice]):
     """The devices of one `emulate()` call: a sequence, and a context manager that closes them."""
 
     __slots__ = ("_devices",)
@@ -137,6 +133,11 @@ class EmulatedDevices(Sequence[EmulatedDevice]):
     def __len__(self) -> int:
         return len(self._devices)
 
+    @property
+    def is_open(self) -> bool:
+        """True while at least one of the devices is open."""
+        return any(device.is_open for device in self._devices)
+
     def close(self) -> None:
         """Closes those that are still open.
 
@@ -151,15 +152,6 @@ class EmulatedDevices(Sequence[EmulatedDevice]):
             device._views.refuse(f"close {device!r}")
         for device in still_open:
             device.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if any(device.is_open for device in self._devices):
-            self.close()
 
     def __repr__(self) -> str:
         return f"EmulatedDevices({list(self._devices)!r})"

@@ -9,11 +9,12 @@ from memlake.device.memory import Memory
 from memlake.device.stream import Stream
 from memlake.emulator.emulated_device import require_emulated
 from memlake.errors import ConfigError, InvalidFree
+from memlake.ownership.closable import Scoped
+from memlake.ownership.factory_made import FactoryMade
 from memlake.units import parse_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import TracebackType
 
     from typing_extensions import Self
 
@@ -59,17 +60,15 @@ def pending(stream: Stream | Device) -> int:
     return work._open_device().pending(work._handle)
 
 
-class Gate:
+class Gate(Scoped, FactoryMade):
     """Holds a stream until it is opened; leaving a ``with`` block opens it. Made by `hold`."""
 
     __slots__ = ("_gate", "_is_open", "_stream")
+    _made_by = "memlake.emulator.hold(stream)"
 
     _stream: Stream
     _gate: int
     _is_open: bool
-
-    def __init__(self) -> None:
-        raise TypeError("Gate cannot be made by hand; use memlake.emulator.hold(stream)")
 
     @classmethod
     def _make(cls, stream: Stream, gate: int) -> Self:
@@ -100,12 +99,7 @@ class Gate:
         self._stream.device._open.driver.open_gate(self._gate)
         self._is_open = True
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def _end_block(self, error: BaseException | None) -> None:
         # A device that was closed has dropped what the gate held.
         if not self._is_open and self._stream.device._core.is_open:
             self.open()

@@ -1,4 +1,4 @@
-"""What is closed when a ``with`` block ends."""
+"""Objects that are closed, or otherwise ended, when a ``with`` block ends."""
 
 from __future__ import annotations
 
@@ -9,13 +9,31 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-__all__ = ["Closable"]
+__all__ = ["Closable", "Scoped"]
 
 
-class Closable:
+class Scoped:
+    """A context manager that ends something when its block ends: `_end_block` says what."""
+
+    # No slots, and no abstract base class: native classes derive from it as well, with a metaclass of their own.
+    __slots__ = ()
+
+    def _end_block(self, error: BaseException | None) -> None:
+        """Runs at the end of the block; `error` is the exception that leaves the block, if any."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._end_block(error)
+
+
+class Closable(Scoped):
     """A context manager that closes the object, unless it was closed before."""
 
-    # No slots, and nothing abstract: native classes, too, are among those that derive from it.
     __slots__ = ()
 
     if TYPE_CHECKING:
@@ -24,11 +42,6 @@ class Closable:
         def is_open(self) -> bool: ...
         def close(self) -> None: ...
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def _end_block(self, error: BaseException | None) -> None:
         if self.is_open:
             self.close()

@@ -9,6 +9,7 @@ from memlake import _native
 from memlake.device.device import Device, open_core
 from memlake.device.stream import StreamLike, stream_arguments
 from memlake.errors import BrokenInvariant, ClosedError, ConfigError, InvalidFree, MemlakeError, OutOfMemory
+from memlake.ownership.closable import Closable
 from memlake.policies import DriverOptions, Options, resolve_policy
 from memlake.pool.arguments import (
     device_list,
@@ -28,7 +29,6 @@ from memlake.units import Size, format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     import os
-    from types import TracebackType
 
     from typing_extensions import Self
 
@@ -48,7 +48,7 @@ _MOST_IN_VAIN = 2
 _MOST_TRIES = 100
 
 
-class Pool(_native.Pool, PoolAttributes):
+class Pool(_native.Pool, PoolAttributes, Closable):
     """Memory of a device, handed out in buffers under a policy. Any thread may use it.
 
     ::
@@ -423,12 +423,7 @@ class Pool(_native.Pool, PoolAttributes):
         limits = (self._limit, self._max_size, self._policy.limit_on(self._total))
         return min((limit for limit in limits if limit is not None), default=None)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def _end_block(self, error: BaseException | None) -> None:
         if not self.is_open or self._is_default:
             return
         try:

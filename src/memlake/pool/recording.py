@@ -14,12 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlake.errors import ConfigError, InvalidFree, MemlakeError
+from memlake.ownership.closable import Scoped
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
-    from typing_extensions import Self
-
     from memlake.pool.pool import Pool
     from memlake.trace import Trace
 
@@ -28,7 +25,7 @@ __all__ = ["Recording"]
 _ENDINGS = (".npz", ".txt", ".parquet")
 
 
-class Recording:
+class Recording(Scoped):
     """What a pool does from now on. `Pool.record` starts one; it is written when it is stopped.
 
     ::
@@ -106,12 +103,7 @@ class Recording:
         """What was recorded; None until it is stopped."""
         return self._trace
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def _end_block(self, error: BaseException | None) -> None:
         if self.is_open:
             self.stop()
 

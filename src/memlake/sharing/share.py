@@ -13,6 +13,7 @@ from memlake import _native
 from memlake.device.device import Device
 from memlake.errors import ClosedError, ConfigError, InvalidFree
 from memlake.ownership.closable import Closable
+from memlake.ownership.factory_made import FactoryMade
 from memlake.sharing.layout import Layout, layout_of
 from memlake.sharing.shared_buffer import SharedBuffer, open_share
 from memlake.sharing.transport import close_all, receive_share, send_share
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Share", "export_buffer", "export_pool", "receive"]
 
 
-class Share(Closable):
+class Share(Closable, FactoryMade):
     """The memory of one buffer, as another process may be given it. `Buffer.export` and `receive` make it.
 
     It holds a file descriptor of each chunk. Only who is given them reaches the memory, and they keep it alive: after
@@ -37,13 +38,11 @@ class Share(Closable):
     """
 
     __slots__ = ("__weakref__", "_descriptors", "_is_open", "_layout")
+    _made_by = "buffer.export() or memlake.sharing.receive()"
 
     _layout: Layout
     _descriptors: tuple[int, ...]
     _is_open: bool
-
-    def __init__(self) -> None:
-        raise TypeError("Share cannot be made by hand; use buffer.export() or memlake.sharing.receive()")
 
     @classmethod
     def _make(cls, layout: Layout, descriptors: Sequence[int]) -> Self:

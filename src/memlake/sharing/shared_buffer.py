@@ -14,6 +14,7 @@ from memlake.device.memory import Memory
 from memlake.device.piece import Piece
 from memlake.emulator.emulated_device import emulated_devices
 from memlake.errors import ClosedError, ConfigError, DriverError, InvalidFree
+from memlake.ownership.factory_made import FactoryMade
 from memlake.ownership.views import LiveViews
 from memlake.units import Size, format_bytes
 
@@ -31,7 +32,7 @@ __all__ = ["SharedBuffer", "open_share"]
 _INVALID_DEVICE = 101
 
 
-class SharedBuffer(Memory):
+class SharedBuffer(Memory, FactoryMade):
     """Memory that another process exported, as one contiguous range of device addresses. `Share.open` gives it.
 
     The bytes are the exporter's own: what one process writes the others see, when its work is finished. The memory
@@ -39,6 +40,7 @@ class SharedBuffer(Memory):
     """
 
     __slots__ = ("__weakref__", "_core", "_homes", "_is_read_only", "_live_views", "_nbytes", "_user")
+    _made_by = "share.open()"
 
     _core: _native.ImportedMemory
     _nbytes: int
@@ -46,9 +48,6 @@ class SharedBuffer(Memory):
     _user: Device
     _is_read_only: bool
     _live_views: LiveViews
-
-    def __init__(self) -> None:
-        raise TypeError("SharedBuffer cannot be made by hand; use share.open()")
 
     @classmethod
     def _make(

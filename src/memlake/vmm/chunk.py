@@ -11,6 +11,7 @@ from memlake import _native
 from memlake.device.device import open_core
 from memlake.errors import ClosedError, ConfigError, InvalidFree
 from memlake.ownership.closable import Closable
+from memlake.ownership.factory_made import FactoryMade
 from memlake.units import Size, format_bytes, parse_bytes
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def import_chunk(device: Device, fd: int, nbytes: Size) -> Chunk:
     return Chunk._make(device, core)
 
 
-class Chunk(Closable):
+class Chunk(Closable, FactoryMade):
     """Physical memory made by one ``cuMemCreate``. It is never cut; it may be mapped at many places.
 
     A chunk has at most one user: the segment that took it or was stitched from it. A chunk without a user is free.
@@ -63,14 +64,12 @@ class Chunk(Closable):
 
     # The one place where a chunk's state lives. Both are weak: a segment that is dropped frees its chunks.
     __slots__ = ("__weakref__", "_core", "_device", "_home", "_user")
+    _made_by = "memlake.vmm.create() or memlake.vmm.import_chunk()"
 
     _core: _native.PhysicalChunk
     _device: Device
     _user: ReferenceType[Segment] | None
     _home: ReferenceType[Segment] | None
-
-    def __init__(self) -> None:
-        raise TypeError("Chunk cannot be made by hand; use memlake.vmm.create() or memlake.vmm.import_chunk()")
 
     @classmethod
     def _make(cls, device: Device, core: _native.PhysicalChunk) -> Self:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from memlake.device.memory import Memory
 from memlake.errors import ClosedError, InvalidFree
+from memlake.ownership.factory_made import FactoryMade
 from memlake.ownership.views import LiveViews
 from memlake.units import format_bytes
 from memlake.vmm.access import Devices, Rights, device_list, flags_of, rights_of, rights_of_anybody, same_driver
@@ -24,13 +25,14 @@ if TYPE_CHECKING:
 __all__ = ["Mapping"]
 
 
-class Mapping(Memory):
+class Mapping(Memory, FactoryMade):
     """One chunk, visible at one place of a reservation. Make one with `Reservation.map`.
 
     It keeps its chunk and its reservation. A mapping that is dropped is unmapped.
     """
 
     __slots__ = ("__weakref__", "_chunk", "_core", "_offset", "_reservation", "_users", "_views")
+    _made_by = "reservation.map(chunk)"
 
     _views: LiveViews
     _core: _native.Mapping
@@ -38,9 +40,6 @@ class Mapping(Memory):
     _chunk: Chunk
     _offset: int
     _users: set[Device]  # who was ever given access here; what they may do now, the driver knows
-
-    def __init__(self) -> None:
-        raise TypeError("Mapping cannot be made by hand; use reservation.map(chunk)")
 
     @classmethod
     def _make(cls, core: _native.Mapping, reservation: Reservation, chunk: Chunk, offset: int) -> Self:

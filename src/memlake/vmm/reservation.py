@@ -8,14 +8,14 @@ from weakref import WeakSet
 from memlake import _native
 from memlake.device.device import open_core
 from memlake.errors import ClosedError, ConfigError, InvalidFree
+from memlake.ownership.closable import Closable
+from memlake.ownership.factory_made import FactoryMade
 from memlake.units import Size, format_bytes, parse_bytes
 from memlake.vmm.access import Devices, Rights, device_list, flags_of, rights_of, same_driver
 from memlake.vmm.chunk import Chunk
 from memlake.vmm.mapping import Mapping
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from typing_extensions import Self
 
     from memlake.device.device import Device
@@ -40,7 +40,7 @@ def reserve(device: Device, nbytes: Size, *, alignment: Size = 0, address: int =
     return Reservation._make(device, _native.Reservation(open_core(device), size, multiple, place))
 
 
-class Reservation:
+class Reservation(Closable, FactoryMade):
     """A range of addresses with nothing behind it until chunks are mapped. Make one with `reserve`.
 
     Leaving a ``with`` block unmaps what is mapped in it and gives the addresses back. A reservation that is dropped
@@ -48,13 +48,11 @@ class Reservation:
     """
 
     __slots__ = ("__weakref__", "_core", "_device", "_mappings")
+    _made_by = "memlake.vmm.reserve()"
 
     _core: _native.Reservation
     _device: Device
     _mappings: WeakSet[Mapping]
-
-    def __init__(self) -> None:
-        raise TypeError("Reservation cannot be made by hand; use memlake.vmm.reserve()")
 
     @classmethod
     def _make(cls, device: Device, core: _native.Reservation) -> Self:
@@ -173,12 +171,7 @@ class Reservation:
             mapping._views.refuse(f"close {self!r}")
         self._core.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def _end_block(self, error: BaseException | None) -> None:
         if self.is_open:
             for mapping in self.mappings:
                 mapping.close()

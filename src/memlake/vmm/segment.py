@@ -10,6 +10,7 @@ from weakref import ref
 from memlake import _native
 from memlake.device.memory import Memory
 from memlake.errors import ClosedError, ConfigError, DriverError, InvalidFree
+from memlake.ownership.factory_made import FactoryMade
 from memlake.ownership.views import LiveViews
 from memlake.units import Size, format_bytes
 from memlake.vmm.access import Devices, Rights, device_list, flags_of, rights_of, rights_of_anybody, same_driver
@@ -17,7 +18,6 @@ from memlake.vmm.chunk import Chunk, chunk_sizes, claim, create, hand_over, let_
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from types import TracebackType
 
     from typing_extensions import Self
 
@@ -43,7 +43,7 @@ def stitch(chunks: Iterable[Chunk], access: Devices | None = None) -> Segment:
     return Segment._stitched(list(chunks), access)
 
 
-class Segment(Memory):
+class Segment(Memory, FactoryMade):
     """One contiguous range of addresses that shows one chunk after the other.
 
     Make one with its own chunks (`Segment.create`) or from others' free chunks (`stitch`). A chunk of a segment is free
@@ -61,6 +61,7 @@ class Segment(Memory):
         "_users",
         "_views",
     )
+    _made_by = "Segment.create() or memlake.vmm.stitch()"
 
     _views: LiveViews
     _chunks: tuple[Chunk, ...]
@@ -70,9 +71,6 @@ class Segment(Memory):
     _nbytes: int
     _status: str
     _is_released: bool
-
-    def __init__(self) -> None:
-        raise TypeError("Segment cannot be made by hand; use Segment.create() or memlake.vmm.stitch()")
 
     @classmethod
     def create(
@@ -205,6 +203,11 @@ class Segment(Memory):
     def is_fused(self) -> bool:
         """True if it was stitched from chunks of others; they stay theirs when it is closed."""
         return any(chunk.home is not self for chunk in self._chunks)
+
+    @property
+    def is_open(self) -> bool:
+        """False once it was closed, split, or merged with another."""
+        return not self._is_released
 
     @property
     def is_released(self) -> bool:
@@ -347,15 +350,6 @@ class Segment(Memory):
             undo.append(self._reservation.close)
         self._release()
         _run_all(undo)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if not self._is_released:
-            self.close()
 
     def __repr__(self) -> str:
         if self._is_released:
