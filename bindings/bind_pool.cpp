@@ -23,27 +23,23 @@ StreamName name_of_stream(const nb::int_& handle, const PyStream* owner, const n
           .device = to_count(device, "device")};
 }
 
-const char* word_for(Step::Kind kind) {
-  switch (kind) {
-    case Step::Kind::take:
-      return "take";
-    case Step::Kind::new_segment:
+const char* word_for(Tried::What what) {
+  switch (what) {
+    case Tried::What::new_segment:
       return "new_segment";
-    case Step::Kind::new_expandable:
+    case Tried::What::new_addresses:
       return "new_addresses";
-    case Step::Kind::map:
+    case Tried::What::map:
       return "map";
-    case Step::Kind::wait_for_events:
+    case Tried::What::wait_for_events:
       return "wait_for_events";
-    case Step::Kind::release:
+    case Tried::What::release:
       return "release";
-    case Step::Kind::fail:
-      return "fail";
-    case Step::Kind::wait_on_device:
+    case Tried::What::wait_on_device:
       return "wait_on_device";
-    case Step::Kind::gather:
+    case Tried::What::gather:
       return "gather";
-    case Step::Kind::spill:
+    case Tried::What::spill:
       return "spill";
   }
   return "";
@@ -69,7 +65,7 @@ nb::dict to_dict(const Shortage& shortage) {
     pending_on.append(nb::make_tuple(reinterpret_cast<std::uint64_t>(stream), bytes.count));
   result["pending_on"] = pending_on;
   nb::list tried;
-  for (const Tried& step : failure.tried) tried.append(nb::make_tuple(word_for(step.kind), step.has_failed));
+  for (const Tried& step : failure.tried) tried.append(nb::make_tuple(word_for(step.what), step.has_failed));
   result["tried"] = tried;
   result["has_no_addresses"] = failure.has_no_addresses;
   return result;

@@ -23,7 +23,7 @@ std::string hint(const Failure& failure, Bytes device_free) {
   const Bytes limit = std::min(failure.limit, failure.device_total);
   const Bytes in_use = failure.live + failure.pending;
   const bool has_spilled =
-      std::ranges::any_of(failure.tried, [](const Tried& step) { return step.kind == Step::Kind::spill; });
+      std::ranges::any_of(failure.tried, [](const Tried& step) { return step.what == Tried::What::spill; });
   if (has_spilled) return "neither the device nor the host has the memory; free some, or ask for less";
   if (failure.rounded > failure.device_total) return "the device is smaller than the request; ask for less";
   if (limit < failure.device_total && in_use + failure.rounded > limit)

@@ -15,6 +15,7 @@
 #include "driver/device.hpp"
 #include "policies/attempt.hpp"
 #include "policies/invariant_report.hpp"
+#include "policies/ladder.hpp"
 #include "streams/event_source.hpp"
 #include "streams/reuse_rules.hpp"
 #include "supply/ledger.hpp"
@@ -27,13 +28,6 @@ using Counter = std::pair<const char*, std::variant<std::uint64_t, double>>;
 
 class Space {
  public:
-  enum class Answer {
-    served,        ///< `Attempt::block` is the caller's
-    after_events,  ///< ask again when all events were waited for
-    behind_waits,  ///< ask again when the streams that own pending blocks wait for the others, on the device
-    no_memory,     ///< there is no way
-  };
-
   /// `limit`: what may be held; the largest number for no limit.
   Space(std::shared_ptr<Device> device, EventSource& events, Bytes limit)
       : Space({device}, device->total_memory(), events, Ledger(std::make_shared<Budget>(limit))) {}
@@ -53,9 +47,11 @@ class Space {
 
   /// A free block cut to size and out of every index, without a driver call; null if there is none.
   virtual Block* take(Bytes rounded, StreamId stream) = 0;
-  /// The same by every means, when take() has found nothing. A driver call that fails for lack of memory is an answer;
-  /// other errors pass, and leave everything that is live or pending as it was.
-  virtual Answer obtain(Attempt& attempt) = 0;
+  /// What to try for a request, in order, when take() has found nothing.
+  [[nodiscard]] virtual Ladder ladder(const Attempt& attempt) const = 0;
+  /// Tries one of the rungs that are the space's; null if it gave no block. A driver call that fails for lack of memory
+  /// is noted in the attempt; other errors pass, and leave everything that is live or pending as it was.
+  virtual Block* climb(Rung rung, Attempt& attempt) = 0;
   /// A block that was taken is free again.
   virtual void give_back(Block* block) = 0;
 

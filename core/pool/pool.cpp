@@ -9,13 +9,6 @@
 
 namespace memlake {
 
-namespace {
-
-// Of the pending blocks of a stream only the oldest are looked at, so that a long queue does not slow every request.
-constexpr std::size_t kMostLookedAt = 64;
-
-}  // namespace
-
 Pool::Pool(std::shared_ptr<Device> device, std::unique_ptr<SegmentRules> policy, EventSource& events, Bytes limit)
     : Pool(std::make_unique<SegmentSpace>(std::move(device), std::move(policy), events, limit), events) {}
 
@@ -120,153 +113,6 @@ Bytes Pool::largest_free() const {
   Bytes largest{0};
   for (const auto& space : spaces_) largest = std::max(largest, space->largest_free());
   return largest;
-}
-
-Block* Pool::allocate_from(Space& space, Bytes requested, StreamId stream) {
-  if (awaited_count_ > 0) poll_events();
-  if (awaited_count_ > 0 && space.is_crowded()) settle_behind_waits();
-  // Before the search: meanwhile other threads may make requests.
-  const std::uint64_t id = next_id_++;
-  note(RowLog::Op::allocate, id, requested, stream);
-  const Bytes rounded = space.round(requested);
-  if (reusable_here_ > 0)
-    if (Block* block = take_over(space, rounded, stream)) return hand_out(space, block, requested, stream, id);
-  if (Block* block = space.take(rounded, stream)) [[likely]]
-    return hand_out(space, block, requested, stream, id);
-
-  Attempt attempt{.request = {requested, stream}, .rounded = rounded};
-  Block* block = nullptr;
-  try {
-    block = climb(space, attempt);
-  } catch (...) {
-    note_refusal(id, stream);
-    throw;
-  }
-  if (block == nullptr) {
-    ++stats_.ooms;
-    note_refusal(id, stream);
-    return nullptr;
-  }
-  block = hand_out(space, block, requested, stream, id);
-  count_held_peak();
-  return block;
-}
-
-/// The request got nothing. In a replay it may get something; then it is given back at once.
-void Pool::note_refusal(std::uint64_t id, StreamId stream) { note(RowLog::Op::free, id, {0}, stream); }
-
-Block* Pool::allocate_cached(Bytes requested, StreamId stream) {
-  if (awaited_count_ > 0) return nullptr;
-  Space& space = *default_space_;
-  Block* block = space.take(space.round(requested), stream);
-  if (block == nullptr) return nullptr;
-  const std::uint64_t id = next_id_++;
-  note(RowLog::Op::allocate, id, requested, stream);
-  return hand_out(space, block, requested, stream, id);
-}
-
-Block* Pool::climb(Space& space, Attempt& attempt) {
-  const Attempt fresh = attempt;
-  for (const bool is_last : {false, true}) {
-    try {
-      return climb_once(space, attempt);
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::address_exhaustion) throw;
-      if (is_last) break;
-      give_addresses_back();
-      attempt = fresh;
-    }
-  }
-  failure_ = describe(space, attempt);
-  failure_.has_no_addresses = true;
-  return nullptr;
-}
-
-/// Ranges are released with the last memory in them, so all that is free goes.
-void Pool::give_addresses_back() {
-  wait_for_events();
-  for (const auto& space : spaces_) {
-    space->release_everything();
-    space->release_bare_addresses();
-  }
-}
-
-Block* Pool::climb_once(Space& space, Attempt& attempt) {
-  Block* block = climb_in(space, attempt);
-  if (block == nullptr && release_in_others(space, attempt)) {
-    attempt = {.request = attempt.request, .rounded = attempt.rounded, .tried = std::move(attempt.tried)};
-    attempt.tried.push_back({Step::Kind::release, false});
-    block = climb_in(space, attempt);
-  }
-  if (block == nullptr) failure_ = describe(space, attempt);
-  return block;
-}
-
-bool Pool::release_in_others(const Space& space, const Attempt& attempt) {
-  // What is in use stays, so a refusal that is certain leaves what is cached as it is.
-  const Bytes most = std::min(limit(), space.device_total());
-  if (stats_.active.now + attempt.rounded > most) return false;
-  bool has_waited = false;
-  Bytes gained{0};
-  for (const auto& other : spaces_) {
-    const Bytes before = other->ledger().held();
-    if (other.get() == &space || before.count == 0 || gained >= attempt.rounded) continue;
-    if (!std::exchange(has_waited, true)) wait_for_events();
-    const Bytes lacking = attempt.rounded - gained;
-    other->trim(before > lacking ? before - lacking : Bytes{0});
-    // Chunks are not cut, so what fits may have been too little.
-    if (before - other->ledger().held() < lacking) other->release_everything();
-    gained = gained + (before - other->ledger().held());
-  }
-  return gained.count > 0;
-}
-
-Block* Pool::climb_in(Space& space, Attempt& attempt) {
-  Space::Answer answer = space.obtain(attempt);
-  while (answer == Space::Answer::after_events || answer == Space::Answer::behind_waits) {
-    if (answer == Space::Answer::after_events) {
-      wait_for_events();
-    } else {
-      settle_behind_waits();
-    }
-    answer = space.obtain(attempt);
-  }
-  stats_.retries += attempt.is_retry ? 1 : 0;
-  return answer == Space::Answer::served ? attempt.block : nullptr;
-}
-
-Block* Pool::hand_out(const Space& space, Block* block, Bytes requested, StreamId user, std::uint64_t id) {
-  block->state = BlockState::live;
-  block->requested = requested;
-  block->user = user;
-  block->id = id;
-  block->space = space.number();
-  ++stats_.allocations;
-  live_digest_ ^= live_digest(*block);
-  stats_.requested.add(requested);
-  stats_.allocated.add(block->size);
-  stats_.active.add(block->size);
-  return block;
-}
-
-/// A block that was freed in the order of this stream, although its segment belongs to another, and that fits as it is.
-Block* Pool::take_over(const Space& space, Bytes rounded, StreamId stream) {
-  if (stream >= awaited_.size()) return nullptr;
-  auto& queue = awaited_[stream];
-  const std::size_t count = std::min(queue.size(), kMostLookedAt);
-  for (auto at = queue.begin(); at != queue.begin() + static_cast<std::ptrdiff_t>(count); ++at) {
-    Block* block = at->block;
-    if (!at->is_reusable_here || block->awaited != 1 || &space_of(*block) != &space || !space.serves(*block, rounded))
-      continue;
-    events_.drop(at->ticket);
-    queue.erase(at);
-    --awaited_count_;
-    --reusable_here_;
-    block->awaited = 0;
-    count_out(*block);
-    return block;
-  }
-  return nullptr;
 }
 
 bool Pool::frees_at_once(const Block& block, StreamId stream) const {
@@ -393,21 +239,6 @@ void Pool::settle_behind_waits() {
       has_owner ? events_.drop(awaited.ticket) : events_.wait(awaited.ticket);
       settle_oldest(queue);
     }
-}
-
-bool Pool::preallocate(Bytes size, StreamId stream) {
-  if (awaited_count_ > 0) poll_events();
-  note(RowLog::Op::preallocate, 0, size, stream);
-  Space& space = *default_space_;
-  const Bytes rounded = space.round(size);
-  Block* block = space.take(rounded, stream);
-  if (block == nullptr) {
-    Attempt attempt{.request = {size, stream}, .rounded = rounded};
-    block = climb(space, attempt);
-    count_held_peak();
-  }
-  if (block != nullptr) space.give_back(block);
-  return block != nullptr;
 }
 
 void Pool::trim(Bytes keep) {

@@ -105,10 +105,11 @@ class Pool {
     bool is_reusable_here;  ///< was freed in the order of this stream, so a request of this stream may have it at once
   };
 
+  /// By every means, when the space has no free block that fits; null if there is no memory, and then failure_ says
+  /// why.
+  Block* acquire(Space& space, Attempt& attempt);
+  /// By the ladder of one space.
   Block* climb(Space& space, Attempt& attempt);
-  Block* climb_once(Space& space, Attempt& attempt);
-  /// As far as one space can get by itself.
-  Block* climb_in(Space& space, Attempt& attempt);
   /// Gives memory back that is free in other spaces, if that can help; false if none was.
   bool release_in_others(const Space& space, const Attempt& attempt);
   Block* hand_out(const Space& space, Block* block, Bytes requested, StreamId user, std::uint64_t id);

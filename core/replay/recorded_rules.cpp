@@ -23,8 +23,8 @@ void RecordedPlaces::begin_segment(Step& step, Address base) {
   if (tie_break_ == TieBreak::address) step.serial = base.value;
 }
 
-void RecordedPlaces::end_segment(const Attempt& attempt) {
-  if (begun_ && !attempt.has_failed) bases_[attempt.block->memory] = *begun_;
+void RecordedPlaces::end_segment(const Climb& climb) {
+  if (begun_ && !climb.attempt.has_failed) bases_[climb.block->memory] = *begun_;
   begun_.reset();
 }
 
@@ -47,40 +47,43 @@ void RecordedPlaces::note_release(const std::vector<Block*>& victims) {
 }
 
 Bytes RecordedRules::round(Bytes requested) const {
-  return places_.laid != nullptr ? places_.laid->block->size : policy_->round(requested);
+  return places_.laid != nullptr ? places_.laid->block->size : rules_->round(requested);
 }
 
 bool RecordedRules::is_small(Bytes rounded) const {
-  return places_.laid != nullptr ? places_.laid->segment->is_small : policy_->is_small(rounded);
+  return places_.laid != nullptr ? places_.laid->segment->is_small : rules_->is_small(rounded);
 }
 
 Block* RecordedRules::find(Bytes rounded, StreamId stream, BlockGroup& group) const {
-  return places_.laid != nullptr ? places_.laid->rest : policy_->find(rounded, stream, group);
+  return places_.laid != nullptr ? places_.laid->rest : rules_->find(rounded, stream, group);
 }
 
 bool RecordedRules::splits(const Block& block, Bytes rounded) const {
-  return places_.laid != nullptr ? block.size > rounded : policy_->splits(block, rounded);
+  return places_.laid != nullptr ? block.size > rounded : rules_->splits(block, rounded);
 }
 
 void RecordedRules::choose_everything(const BlockMap& blocks, std::vector<Block*>& victims) const {
-  policy_->choose_everything(blocks, victims);
+  rules_->choose_everything(blocks, victims);
   places_.note_release(victims);
 }
 
-Step RecordedRules::lay_out(const Attempt& attempt) const {
-  if (attempt.has_failed) return {.kind = Step::Kind::fail};
-  if (attempt.block != nullptr) return {.kind = Step::Kind::take, .block = attempt.block};
+Ladder RecordedRules::ladder() const { return rules_->ladder(); }
+
+Step RecordedRules::lay_out(const Climb& climb) const {
+  if (climb.attempt.has_failed) return {.kind = Step::Kind::next_rung};
+  if (climb.block != nullptr) return {.kind = Step::Kind::take, .block = climb.block};
   Step step{.kind = Step::Kind::new_segment, .size = places_.laid->segment->range.size};
   places_.begin_segment(step, places_.laid->segment->range.begin);
   return step;
 }
 
-Step RecordedRules::next(Attempt& attempt, const PoolView& view) const {
-  places_.end_segment(attempt);
-  if (places_.laid != nullptr) return lay_out(attempt);
-  if (attempt.has_failed && !places_.noted_.empty() && places_.noted_.back().is_growth()) places_.noted_.pop_back();
-  const StreamId stream = attempt.request.stream;
-  Step step = policy_->next(attempt, view);
+Step RecordedRules::next(Climb& climb, const SegmentView& view) const {
+  places_.end_segment(climb);
+  if (places_.laid != nullptr) return lay_out(climb);
+  if (climb.attempt.has_failed && !places_.noted_.empty() && places_.noted_.back().is_growth())
+    places_.noted_.pop_back();
+  const StreamId stream = climb.attempt.request.stream;
+  Step step = rules_->next(climb, view);
   switch (step.kind) {
     case Step::Kind::new_segment: {
       const Address base = places_.next_place(RecordedEvent::Kind::alloc, step.size);
@@ -98,14 +101,10 @@ Step RecordedRules::next(Attempt& attempt, const PoolView& view) const {
       break;
     }
     case Step::Kind::release:
-      places_.note_release(attempt.victims);
+      places_.note_release(climb.victims);
       break;
     case Step::Kind::take:
-    case Step::Kind::wait_for_events:
-    case Step::Kind::wait_on_device:
-    case Step::Kind::gather:
-    case Step::Kind::spill:
-    case Step::Kind::fail:
+    case Step::Kind::next_rung:
       break;
   }
   return step;

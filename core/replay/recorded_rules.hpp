@@ -45,7 +45,7 @@ class RecordedPlaces {
   Address next_place(RecordedEvent::Kind kind, Bytes size);
   void begin_segment(Step& step, Address base);
   /// What the last step gave is known now: the first look at a new segment.
-  void end_segment(const Attempt& attempt);
+  void end_segment(const Climb& climb);
   void note(RecordedEvent::Kind kind, AddressRange range, StreamId stream);
   void note_release(const std::vector<Block*>& victims);
 
@@ -60,21 +60,22 @@ class RecordedPlaces {
 
 class RecordedRules final : public SegmentRules {
  public:
-  RecordedRules(std::unique_ptr<SegmentRules> policy, RecordedPlaces& places)
-      : policy_(std::move(policy)), places_(places) {}
+  RecordedRules(std::unique_ptr<SegmentRules> rules, RecordedPlaces& places)
+      : rules_(std::move(rules)), places_(places) {}
 
   [[nodiscard]] Bytes round(Bytes requested) const override;
   [[nodiscard]] bool is_small(Bytes rounded) const override;
   [[nodiscard]] Block* find(Bytes rounded, StreamId stream, BlockGroup& group) const override;
-  Step next(Attempt& attempt, const PoolView& view) const override;
+  [[nodiscard]] Ladder ladder() const override;
+  Step next(Climb& climb, const SegmentView& view) const override;
   [[nodiscard]] bool splits(const Block& block, Bytes rounded) const override;
-  [[nodiscard]] bool keeps_freed_memory() const override { return policy_->keeps_freed_memory(); }
+  [[nodiscard]] bool keeps_freed_memory() const override { return rules_->keeps_freed_memory(); }
   void choose_everything(const BlockMap& blocks, std::vector<Block*>& victims) const override;
 
  private:
-  [[nodiscard]] Step lay_out(const Attempt& attempt) const;
+  [[nodiscard]] Step lay_out(const Climb& climb) const;
 
-  std::unique_ptr<SegmentRules> policy_;
+  std::unique_ptr<SegmentRules> rules_;
   RecordedPlaces& places_;
 };
 

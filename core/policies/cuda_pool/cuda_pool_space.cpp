@@ -15,7 +15,7 @@ constexpr std::uint64_t kAlignment = 512;  // of what pools give
 constexpr std::uint64_t kPromised = 256;   // of what CUDA gives; its driver was seen to give 512
 constexpr std::uint64_t kGranule = std::uint64_t{2} << 20;
 
-enum Rung : int { kFirst, kAfterEvents, kAfterSynchronise };
+constexpr Rung kLadder[] = {Rung::grow, Rung::wait_for_events, Rung::grow_with_rest, Rung::release_cached};
 
 }  // namespace
 
@@ -52,32 +52,26 @@ Block* CudaPoolSpace::try_to_allocate(Attempt& attempt) {
     slot->block.give_back = GiveBack::with_calls;
     Slot& made = *slots_.emplace(slot->range.begin.value, std::move(slot)).first->second;
     live_ = live_ + made.range.size;
-    attempt.tried.push_back({Step::Kind::new_segment, false});
+    attempt.tried.push_back({Tried::What::new_segment, false});
     return &made.block;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::out_of_memory) throw;
-    attempt.tried.push_back({Step::Kind::new_segment, true});
+    attempt.tried.push_back({Tried::What::new_segment, true});
     return nullptr;
   }
 }
 
-Space::Answer CudaPoolSpace::obtain(Attempt& attempt) {
-  const bool is_over = is_over_limit(attempt.rounded);
-  if (attempt.rung == kFirst) {
-    attempt.rung = kAfterEvents;
-    if (!is_over && (attempt.block = try_to_allocate(attempt)) != nullptr) return Answer::served;
-    attempt.tried.push_back({Step::Kind::wait_for_events, false});
-    return Answer::after_events;
+Ladder CudaPoolSpace::ladder(const Attempt&) const { return kLadder; }
+
+Block* CudaPoolSpace::climb(Rung rung, Attempt& attempt) {
+  if (is_over_limit(attempt.rounded)) return nullptr;
+  attempt.is_retry = rung != Rung::grow;
+  if (rung == Rung::release_cached) {
+    // Memory that lies free in segments that are too small goes back, once the host has waited for its frees.
+    release_everything();
+    attempt.tried.push_back({Tried::What::release, false});
   }
-  if (is_over) return Answer::no_memory;
-  attempt.is_retry = true;
-  if ((attempt.block = try_to_allocate(attempt)) != nullptr) return Answer::served;
-  // What lies free in segments that are too small goes back, once the host has waited for its frees.
-  attempt.rung = kAfterSynchronise;
-  release_everything();
-  attempt.tried.push_back({Step::Kind::release, false});
-  attempt.block = try_to_allocate(attempt);
-  return attempt.block != nullptr ? Answer::served : Answer::no_memory;
+  return try_to_allocate(attempt);
 }
 
 void CudaPoolSpace::free_in_order(Block& block, StreamId stream) {

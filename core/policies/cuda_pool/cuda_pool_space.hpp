@@ -22,7 +22,8 @@ class CudaPoolSpace final : public Space {
   /// To whole steps of the alignment of all pools' memory; how much more the driver takes, only it knows.
   [[nodiscard]] Bytes round(Bytes requested) const override;
   Block* take(Bytes, StreamId) override { return nullptr; }
-  Answer obtain(Attempt& attempt) override;
+  [[nodiscard]] Ladder ladder(const Attempt& attempt) const override;
+  Block* climb(Rung rung, Attempt& attempt) override;
   [[nodiscard]] bool frees_in_order() const override { return true; }
   void free_in_order(Block& block, StreamId stream) override;
   /// Of a block that was not freed in order before, frees it in the order of its stream.

@@ -8,7 +8,8 @@ namespace {
 constexpr Bytes kSmallStep{512};
 constexpr Bytes kLargeStep = MiB * 2;
 
-enum Rung : int { kAllocate, kWait, kAllocateAgain, kGiveUp };
+// Nothing is ever cached, so releasing it only means that the request was tried a second time.
+constexpr Rung kLadder[] = {Rung::grow, Rung::wait_for_events, Rung::release_cached, Rung::grow};
 
 }  // namespace
 
@@ -20,20 +21,14 @@ bool DirectRules::is_small(Bytes rounded) const { return rounded < MiB; }
 
 Block* DirectRules::find(Bytes, StreamId, BlockGroup&) const { return nullptr; }
 
-Step DirectRules::next(Attempt& attempt, const PoolView& view) const {
-  if (attempt.block != nullptr) return {.kind = Step::Kind::take, .block = attempt.block};
-  const bool is_over_limit = view.held + attempt.rounded > view.limit;
-  switch (attempt.rung++) {
-    case kAllocate:
-    case kAllocateAgain:
-      if (!is_over_limit) return {.kind = Step::Kind::new_segment, .size = attempt.rounded};
-      return next(attempt, view);
-    case kWait:
-      attempt.is_retry = true;
-      return {.kind = Step::Kind::wait_for_events};
-    default:
-      return {.kind = Step::Kind::fail};
-  }
+Ladder DirectRules::ladder() const { return kLadder; }
+
+Step DirectRules::next(Climb& climb, const SegmentView& view) const {
+  if (climb.block != nullptr) return {.kind = Step::Kind::take, .block = climb.block};
+  if (climb.rung == Rung::release_cached) climb.attempt.is_retry = true;
+  const bool is_over_limit = view.held + climb.attempt.rounded > view.limit;
+  if (climb.rung != Rung::grow || climb.attempt.has_failed || is_over_limit) return {.kind = Step::Kind::next_rung};
+  return {.kind = Step::Kind::new_segment, .size = climb.attempt.rounded};
 }
 
 bool DirectRules::splits(const Block&, Bytes) const { return false; }

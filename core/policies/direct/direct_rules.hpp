@@ -11,7 +11,8 @@ class DirectRules final : public SegmentRules {
   [[nodiscard]] Bytes round(Bytes requested) const override;
   [[nodiscard]] bool is_small(Bytes rounded) const override;
   [[nodiscard]] Block* find(Bytes rounded, StreamId stream, BlockGroup& group) const override;
-  Step next(Attempt& attempt, const PoolView& view) const override;
+  [[nodiscard]] Ladder ladder() const override;
+  Step next(Climb& climb, const SegmentView& view) const override;
   [[nodiscard]] bool splits(const Block& block, Bytes rounded) const override;
   [[nodiscard]] bool keeps_freed_memory() const override { return false; }
   void choose_everything(const BlockMap& blocks, std::vector<Block*>& victims) const override;

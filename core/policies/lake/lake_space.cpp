@@ -11,7 +11,14 @@ namespace memlake {
 
 namespace {
 
-enum Rung : int { kGrow, kGather };
+// While there is room, memory of a stream that only happens to have passed is left to it.
+constexpr Rung kLadder[] = {Rung::search_ordered,   Rung::grow,           Rung::wait_on_device,
+                            Rung::wait_for_threads, Rung::wait_if_scarce, Rung::gather,
+                            Rung::gather_asking,    Rung::gather_waiting, Rung::spill};
+// If no stream may wait for another one on the device.
+constexpr Rung kLadderOfHost[] = {Rung::search_ordered,   Rung::grow,           Rung::wait_for_events,
+                                  Rung::wait_for_threads, Rung::wait_if_scarce, Rung::gather,
+                                  Rung::gather_asking,    Rung::gather_waiting, Rung::spill};
 
 }  // namespace
 
@@ -43,37 +50,49 @@ Block* LakeSpace::take(Bytes rounded, StreamId stream) {
   return run == nullptr ? nullptr : take_high(run, rounded);
 }
 
-Space::Answer LakeSpace::obtain(Attempt& attempt) {
+Ladder LakeSpace::ladder(const Attempt&) const {
+  return rules_.allow_internal_dependencies ? Ladder(kLadder) : Ladder(kLadderOfHost);
+}
+
+Block* LakeSpace::climb(Rung rung, Attempt& attempt) {
   const Bytes size = attempt.rounded;
   const StreamId stream = attempt.request.stream;
   Lane& lane = lane_of(stream, size <= kLargestSmall);
-  reap();
-  if (attempt.rung == kGrow) {
-    attempt.rung = kGather;
-    if (LakeBlock* run = find_ordered(size, stream)) {
-      let_wait(stream, *run);
-      attempt.block = take_high(run, size);
-      return Answer::served;
-    }
-    const bool is_pressed = room() < granule_;
-    if (!is_pressed && size <= budget())
-      if (try_to(attempt, Step::Kind::map, [&] { return grow(lane, size); })) return Answer::served;
-    const bool may_wait_on_device = rules_.allow_internal_dependencies;
-    attempt.tried.push_back({may_wait_on_device ? Step::Kind::wait_on_device : Step::Kind::wait_for_events, false});
-    return may_wait_on_device ? Answer::behind_waits : Answer::after_events;
+  switch (rung) {
+    case Rung::search_ordered:
+      reap();
+      if (LakeBlock* run = find_ordered(size, stream)) {
+        let_wait(stream, *run);
+        return take_high(run, size);
+      }
+      return nullptr;
+    case Rung::grow:
+      if (room() < granule_ || size > budget()) return nullptr;
+      return try_to(attempt, Tried::What::map, [&] { return grow(lane, size); });
+    case Rung::wait_for_threads:
+      reap();
+      // Memory that other threads are making may serve this request, too; and it cannot be gathered before.
+      if (unlocker_ != nullptr) unlocker_->wait_for_others();
+      return nullptr;
+    case Rung::wait_if_scarce:
+      if (is_scarce(size) && find_elsewhere(size, stream) == nullptr) wait_for_streams();
+      return nullptr;
+    case Rung::gather:
+      return gather(attempt, lane);
+    case Rung::gather_asking:
+      return has_more_than_known() ? gather(attempt, lane) : nullptr;
+    case Rung::gather_waiting:
+      return wait_for_streams() ? gather(attempt, lane) : nullptr;
+    default:
+      return options_.may_spill ? spill(attempt, lane) : nullptr;
   }
-  // What others are making may be enough for this request, too; and what they were promised cannot be gathered.
-  if (unlocker_ != nullptr) unlocker_->wait_for_others();
-  // With next to nothing to spare, an unlucky choice of places is one too many: it is made as if no stream lagged.
-  // Not where little is live: then there is no such choice.
+}
+
+bool LakeSpace::is_scarce(Bytes size) const {
+  // A bad placement would mean out of memory. Where little is in use there is no such placement.
   const double most = static_cast<double>(budget().count);
-  const bool is_scarce = static_cast<double>((used_ + size).count) > (1 - kScarce) * most && size <= budget();
-  if (is_scarce && used_.count > budget().count / 2 && find_elsewhere(size, stream) == nullptr) wait_for_streams();
-  Answer answer = gather(attempt, lane);
-  if (answer == Answer::no_memory && has_more_than_known()) answer = gather(attempt, lane);
-  if (answer == Answer::no_memory && wait_for_streams()) answer = gather(attempt, lane);
-  if (answer == Answer::no_memory && options_.may_spill) answer = spill(attempt, lane);
-  return answer;
+  return static_cast<double>((used_ + size).count) > (1 - kScarce) * most && size <= budget() &&
+         used_.count > budget().count / 2;
 }
 
 bool LakeSpace::is_crowded() const {
@@ -114,32 +133,29 @@ bool LakeSpace::has_more_than_known() {
   return has_more;
 }
 
-Space::Answer LakeSpace::gather(Attempt& attempt, Lane& lane) {
+Block* LakeSpace::gather(Attempt& attempt, Lane& lane) {
   const Bytes size = attempt.rounded;
   const StreamId stream = attempt.request.stream;
-  if (size > std::max(budget(), ledger_.held()))
-    return Answer::no_memory;  // a limit below what is held takes nothing away
+  if (size > std::max(budget(), ledger_.held())) return nullptr;  // a limit below what is held takes nothing away
   LakeBlock* run = find(size, stream);
   if (run == nullptr) run = find_elsewhere(size, stream);
   if (run != nullptr && (run->stream == stream || events_.can_record(run->stream))) {
     let_wait(stream, *run);
-    attempt.block = take_high(run, size);
-    return Answer::served;
+    return take_high(run, size);
   }
-  if (try_to(attempt, Step::Kind::map, [&] { return grow(lane, size); })) return Answer::served;
+  if (Block* block = try_to(attempt, Tried::What::map, [&] { return grow(lane, size); })) return block;
   // A driver that has less than it should have makes the budget smaller; then a second plan may do with what is there.
   for (int tries = 0; tries < 2; ++tries) {
-    const bool is_served = try_to(attempt, Step::Kind::gather, [&]() -> Block* {
-                             std::optional<Plan> found = plan(lane, size);
-                             if (!found) return nullptr;
-                             return carry_out(*found, size);
-                           }) != nullptr;
+    Block* block = try_to(attempt, Tried::What::gather, [&]() -> Block* {
+      std::optional<Plan> found = plan(lane, size);
+      return found ? carry_out(*found, size) : nullptr;
+    });
     reap();
-    if (is_served) return Answer::served;
+    if (block != nullptr) return block;
     if (attempt.tried.empty() || !attempt.tried.back().has_failed) break;
   }
-  attempt.tried.push_back({Step::Kind::gather, false});
-  return Answer::no_memory;
+  attempt.tried.push_back({Tried::What::gather, false});
+  return nullptr;
 }
 
 void LakeSpace::give_back(Block* block) {

@@ -41,7 +41,8 @@ class LakeSpace final : public Space {
 
   [[nodiscard]] Bytes round(Bytes requested) const override;
   Block* take(Bytes rounded, StreamId stream) override;
-  Answer obtain(Attempt& attempt) override;
+  [[nodiscard]] Ladder ladder(const Attempt& attempt) const override;
+  Block* climb(Rung rung, Attempt& attempt) override;
   void give_back(Block* block) override;
   [[nodiscard]] bool serves(const Block& block, Bytes rounded) const override { return block.size == rounded; }
   void for_each_owner(const Block& block, const std::function<void(StreamId)>& visit) const override;
@@ -148,6 +149,8 @@ class LakeSpace final : public Space {
   [[nodiscard]] Bytes up(Bytes size) const { return size.rounded_up(granule_); }
   [[nodiscard]] Bytes down(Bytes size) const { return size.rounded_down(granule_); }
   [[nodiscard]] bool is_loading() const;
+  /// Whether next to nothing of the budget would be left.
+  [[nodiscard]] bool is_scarce(Bytes size) const;
   [[nodiscard]] Bytes chunk_limit(Bytes size) const;
   Bytes growth(Lane& lane, Bytes size, Bytes need);
   [[nodiscard]] std::vector<Bytes> chunk_sizes(Bytes total, Bytes size) const;
@@ -174,9 +177,9 @@ class LakeSpace final : public Space {
   // Acting (lake_executor.cpp).
   /// What `act` gives; null if the driver had no memory for it, which is noted in the attempt.
   template <class Act>
-  Block* try_to(Attempt& attempt, Step::Kind kind, Act&& act);
+  Block* try_to(Attempt& attempt, Tried::What what, Act&& act);
   /// By every means that the budget leaves.
-  Answer gather(Attempt& attempt, Lane& lane);
+  Block* gather(Attempt& attempt, Lane& lane);
   /// Waits in the host for all that keeps addresses, or memory of this pool, from being used anew. False if there is
   /// nothing like that.
   bool wait_for_streams();
@@ -229,7 +232,7 @@ class LakeSpace final : public Space {
 
   // Memory of the host (lake_spill.cpp).
   /// What serves a request when the devices have no room.
-  Answer spill(Attempt& attempt, Lane& lane);
+  Block* spill(Attempt& attempt, Lane& lane);
   [[nodiscard]] LakeBlock* find_spilled(Bytes size, StreamId stream) const;
   [[nodiscard]] std::vector<Part> spilled_chunks() const;
   [[nodiscard]] Plan plan_spill(Lane& lane, Bytes size);
@@ -259,14 +262,12 @@ class LakeSpace final : public Space {
 };
 
 template <class Act>
-Block* LakeSpace::try_to(Attempt& attempt, Step::Kind kind, Act&& act) {
+Block* LakeSpace::try_to(Attempt& attempt, Tried::What what, Act&& act) {
   try {
-    Block* block = act();
-    if (block != nullptr) attempt.block = block;
-    return block;
+    return act();
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::out_of_memory) throw;
-    attempt.tried.push_back({kind, true});
+    attempt.tried.push_back({what, true});
     return nullptr;
   }
 }

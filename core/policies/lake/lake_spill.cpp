@@ -81,30 +81,29 @@ LakeSpace::Plan LakeSpace::plan_spill(Lane& lane, Bytes size) {
   return plan;
 }
 
-Space::Answer LakeSpace::spill(Attempt& attempt, Lane& lane) {
+Block* LakeSpace::spill(Attempt& attempt, Lane& lane) {
   const Bytes size = attempt.rounded;
   // What was spilled before and is large enough costs no driver call.
   if (LakeBlock* run = find_spilled(size, attempt.request.stream)) {
     let_wait(attempt.request.stream, *run);
-    attempt.block = take_high(run, size);
-    return Answer::served;
+    return take_high(run, size);
   }
   if (size > budget() + host_memory()) {  // no address need be looked for
-    attempt.tried.push_back({Step::Kind::spill, true});
-    return Answer::no_memory;
+    attempt.tried.push_back({Tried::What::spill, true});
+    return nullptr;
   }
   // A device that has less than it should have makes the budget smaller; then the host has to give more.
   for (std::size_t tries = 0; tries <= homes_.size(); ++tries) {
     const Bytes known = budget();
-    Block* block = try_to(attempt, Step::Kind::spill, [&]() -> Block* {
+    Block* block = try_to(attempt, Tried::What::spill, [&]() -> Block* {
       Plan plan = plan_spill(lane, size);
       return carry_out(plan, size);
     });
     reap();
-    if (block != nullptr) return Answer::served;
+    if (block != nullptr) return block;
     if (budget() == known) break;  // the host itself has none
   }
-  return Answer::no_memory;
+  return nullptr;
 }
 
 /// The block of a plan with memory on the host: the high end of what is there now.

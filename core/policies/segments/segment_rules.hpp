@@ -1,21 +1,50 @@
 #pragma once
 
 // SegmentRules: decide how a space that cuts blocks out of segments meets a request. They touch nothing: SegmentSpace
-// asks them for a block, on a miss for the next step, and carries each step out.
+// asks them for a block, on a miss for the steps of each rung, and carries each step out.
 
 #include <optional>
 #include <vector>
 
 #include "policies/attempt.hpp"
+#include "policies/ladder.hpp"
 
 namespace memlake {
 
-/// What the pool knows and a policy may ask for.
-struct PoolView {
+/// What a space knows and its rules may ask for.
+struct SegmentView {
   const BlockMap& blocks;
   Bytes held;
   Bytes device_total;
   Bytes limit;  ///< what may be held; the largest number if there is no limit
+};
+
+/// One instruction of the rules to their space.
+struct Step {
+  enum class Kind {
+    take,            ///< `block` serves the request: cut it to size and hand it out
+    new_segment,     ///< memory of `size` in one piece, for this request's stream
+    new_expandable,  ///< addresses of `size`, nothing behind them, in pages of `page`
+    map,             ///< memory behind the first `size` bytes of the unmapped `block`
+    release,         ///< the memory of `Climb::victims`: whole segments, or the whole pages of expandable ones
+    next_rung,       ///< nothing more can be done here
+  };
+  Kind kind;
+  Block* block = nullptr;
+  Bytes size = {0};
+  Bytes page = {0};
+  std::optional<std::uint64_t> serial = {};  ///< of a new segment, if it is not to count as the youngest
+};
+
+/// How far the space has come on one rung. The rules read it and choose victims, the space fills in results.
+struct Climb {
+  Attempt& attempt;
+  Rung rung;
+  const BlockGroup& group;  ///< of the request
+  int steps = 0;            ///< that were carried out on this rung
+  Block* block = nullptr;   ///< what the last step gave: a new segment, a mapped block, an unmapped range
+  std::vector<Block*> victims = {};
+  bool is_enough = false;  ///< whether releasing them makes room for the request
 };
 
 class SegmentRules {
@@ -31,8 +60,10 @@ class SegmentRules {
   /// A free block for the request, or null: the fast path.
   [[nodiscard]] virtual Block* find(Bytes rounded, StreamId stream, BlockGroup& group) const = 0;
 
-  /// What to do next on a miss. The first call of an attempt has rung 0.
-  virtual Step next(Attempt& attempt, const PoolView& view) const = 0;
+  /// What to try on a miss.
+  [[nodiscard]] virtual Ladder ladder() const = 0;
+  /// The next step on a rung. `climb.attempt.has_failed`: the last step could not be done.
+  virtual Step next(Climb& climb, const SegmentView& view) const = 0;
 
   /// Is a block so much larger than the request that its rest becomes a block of its own?
   [[nodiscard]] virtual bool splits(const Block& block, Bytes rounded) const = 0;

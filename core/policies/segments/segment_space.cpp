@@ -6,7 +6,7 @@
 
 namespace memlake {
 
-PoolView SegmentSpace::view() const {
+SegmentView SegmentSpace::view() const {
   return {.blocks = blocks_, .held = ledger_.held(), .device_total = device_total_, .limit = ledger_.most()};
 }
 
@@ -18,27 +18,18 @@ Block* SegmentSpace::take(Bytes rounded, StreamId stream) {
   return cut(block, rounded);
 }
 
-Space::Answer SegmentSpace::obtain(Attempt& attempt) {
-  if (attempt.group == nullptr) {
-    BlockGroup& group = group_for(attempt.rounded);
-    ++group.searches;
-    attempt.group = &group;
-  }
+Block* SegmentSpace::climb(Rung rung, Attempt& attempt) {
+  BlockGroup& group = group_for(attempt.rounded);
+  Climb climb{.attempt = attempt, .rung = rung, .group = group};
+  // A miss counts as one search, whichever rungs follow.
+  if (rung == rules_->ladder().front()) ++group.searches;
+  attempt.has_failed = false;
   while (true) {
-    const Step step = rules_->next(attempt, view());
-    switch (step.kind) {
-      case Step::Kind::take:
-        attempt.block = cut(step.block, attempt.rounded);
-        return Answer::served;
-      case Step::Kind::fail:
-        return Answer::no_memory;
-      case Step::Kind::wait_for_events:
-        attempt.tried.push_back({step.kind, false});
-        return Answer::after_events;
-      default:
-        run(step, attempt);
-        attempt.tried.push_back({step.kind, attempt.has_failed});
-    }
+    const Step step = rules_->next(climb, view());
+    if (step.kind == Step::Kind::take) return cut(step.block, attempt.rounded);
+    if (step.kind == Step::Kind::next_rung) return nullptr;
+    run(step, climb);
+    ++climb.steps;
   }
 }
 
@@ -122,47 +113,52 @@ std::uint64_t SegmentSpace::generation(const Block& block) const {
 
 Bytes SegmentSpace::free_for(const Attempt& attempt) const {
   Bytes usable{0};
-  const FreeIndex* index = attempt.group == nullptr ? nullptr : attempt.group->index_of(attempt.request.stream);
+  const BlockGroup& group = rules_->is_small(attempt.rounded) ? blocks_.small : blocks_.large;
+  const FreeIndex* index = group.index_of(attempt.request.stream);
   for (const Block* block = index == nullptr ? nullptr : index->first(); block != nullptr; block = index->after(block))
     usable = usable + block->size;
   return usable;
 }
 
-void SegmentSpace::run(const Step& step, Attempt& attempt) {
+void SegmentSpace::run(const Step& step, Climb& climb) {
+  Attempt& attempt = climb.attempt;
+  attempt.has_failed = false;
+  Tried tried{Tried::What::release, false};
   try {
     switch (step.kind) {
       case Step::Kind::new_segment:
-        attempt.block = add_segment(std::make_unique<PlainSegment>(PlainAllocation(device_, step.size)), step, attempt);
+        tried.what = Tried::What::new_segment;
+        climb.block = add_segment(std::make_unique<PlainSegment>(PlainAllocation(device_, step.size)), step, climb);
         ledger_.add(step.size);
         break;
       case Step::Kind::new_expandable:
-        attempt.block = add_segment(std::make_unique<ExpandableSegment>(device_, step.size, step.page), step, attempt);
+        tried.what = Tried::What::new_addresses;
+        climb.block = add_segment(std::make_unique<ExpandableSegment>(device_, step.size, step.page), step, climb);
         break;
       case Step::Kind::map:
-        attempt.block = map(step.block, step.size);
+        tried.what = Tried::What::map;
+        climb.block = map(step.block, step.size);
         break;
       case Step::Kind::release:
-        release(attempt.victims);
+        release(climb.victims);
         break;
       case Step::Kind::take:
-      case Step::Kind::wait_for_events:
-      case Step::Kind::wait_on_device:
-      case Step::Kind::gather:
-      case Step::Kind::spill:
-      case Step::Kind::fail:
-        break;  // not for this executor
+      case Step::Kind::next_rung:
+        return;
     }
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::out_of_memory) throw;
     attempt.has_failed = true;
   }
+  tried.has_failed = attempt.has_failed;
+  attempt.tried.push_back(tried);
 }
 
-Block* SegmentSpace::add_segment(std::unique_ptr<SegmentMemory> memory, const Step& step, const Attempt& attempt) {
+Block* SegmentSpace::add_segment(std::unique_ptr<SegmentMemory> memory, const Step& step, const Climb& climb) {
   const BlockState state = memory->is_expandable() ? BlockState::unmapped : BlockState::free;
-  BlockGroup& group = attempt.group->is_small ? blocks_.small : blocks_.large;
+  BlockGroup& group = climb.group.is_small ? blocks_.small : blocks_.large;
   if (memory->is_expandable()) memory->lone = lone_addresses_.take(memory->range.size);
-  Block* block = blocks_.make(*memory, group, attempt.request.stream, memory->range, state);
+  Block* block = blocks_.make(*memory, group, climb.attempt.request.stream, memory->range, state);
   if (!rules_->keeps_freed_memory()) block->give_back = GiveBack::with_calls;
   memory->place = segments_.size();
   memory->serial = step.serial.value_or(segments_made_);

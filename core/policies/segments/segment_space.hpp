@@ -24,7 +24,8 @@ class SegmentSpace final : public Space {
 
   [[nodiscard]] Bytes round(Bytes requested) const override { return rules_->round(requested); }
   Block* take(Bytes rounded, StreamId stream) override;
-  Answer obtain(Attempt& attempt) override;
+  [[nodiscard]] Ladder ladder(const Attempt&) const override { return rules_->ladder(); }
+  Block* climb(Rung rung, Attempt& attempt) override;
   void give_back(Block* block) override;
   [[nodiscard]] bool serves(const Block& block, Bytes rounded) const override;
   void trim(Bytes keep) override { shrink_to(keep, false); }
@@ -48,14 +49,14 @@ class SegmentSpace final : public Space {
   [[nodiscard]] std::optional<std::vector<AddressRange>> mapped_ranges() const override;
 
  private:
-  [[nodiscard]] PoolView view() const;
+  [[nodiscard]] SegmentView view() const;
   BlockGroup& group_for(Bytes rounded) { return rules_->is_small(rounded) ? blocks_.small : blocks_.large; }
   /// Takes an indexed free block out of its index, cut to size.
   Block* cut(Block* block, Bytes rounded);
 
   /// Carries a step out. A driver without memory for it is noted in the attempt; other errors pass.
-  void run(const Step& step, Attempt& attempt);
-  Block* add_segment(std::unique_ptr<SegmentMemory> memory, const Step& step, const Attempt& attempt);
+  void run(const Step& step, Climb& climb);
+  Block* add_segment(std::unique_ptr<SegmentMemory> memory, const Step& step, const Climb& climb);
   Block* map(Block* unmapped, Bytes size);
   void release(const std::vector<Block*>& victims);
   void release_segment(Block* block);

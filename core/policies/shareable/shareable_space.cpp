@@ -11,8 +11,9 @@ namespace {
 // cuda.h: CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED.
 constexpr int kCanExport = 103;
 
-/// The ladder that is climbed on a miss.
-enum Rung : int { kServe, kGather, kEvents, kServeAgain, kGiveUp };
+// Memory that others of this size will want again is spared as long as there is room for new memory.
+constexpr Rung kLadder[] = {Rung::search_ordered,   Rung::grow,   Rung::gather,        Rung::wait_for_events,
+                            Rung::wait_for_threads, Rung::search, Rung::gather_waiting};
 
 }  // namespace
 
@@ -75,48 +76,40 @@ Block* ShareableSpace::take(Bytes rounded, StreamId stream) {
 }
 
 template <class Act>
-Block* ShareableSpace::try_to(Attempt& attempt, Step::Kind kind, Act&& act) {
+Block* ShareableSpace::try_to(Attempt& attempt, Tried::What what, Act&& act) {
   try {
-    attempt.block = act();
-    if (attempt.block != nullptr) attempt.tried.push_back({kind, false});
-    return attempt.block;
+    Block* block = act();
+    if (block != nullptr) attempt.tried.push_back({what, false});
+    return block;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::out_of_memory) throw;
     has_driver_refused_ = true;
-    attempt.tried.push_back({kind, true});
+    attempt.tried.push_back({what, true});
     return nullptr;
   }
 }
 
-Space::Answer ShareableSpace::obtain(Attempt& attempt) {
+Ladder ShareableSpace::ladder(const Attempt&) const { return kLadder; }
+
+Block* ShareableSpace::climb(Rung rung, Attempt& attempt) {
   const Bytes size = attempt.rounded;
   const StreamId stream = attempt.request.stream;
-  if (attempt.rung == kServe) has_driver_refused_ = false;
-  while (true) {
-    switch (attempt.rung++) {
-      case kServe:
-        // Memory that others of this size will want again is spared as long as there is room for new memory.
-        attempt.block = take_elsewhere(size, stream);
-        if (attempt.block == nullptr) attempt.block = split_stock(size, stream);
-        if (attempt.block != nullptr) return Answer::served;
-        if (try_to(attempt, Step::Kind::map, [&] { return grow(size, stream); })) return Answer::served;
-        break;
-      case kGather:
-        if (try_to(attempt, Step::Kind::gather, [&] { return gather(size, stream, false); })) return Answer::served;
-        break;
-      case kEvents:
-        attempt.tried.push_back({Step::Kind::wait_for_events, false});
-        return Answer::after_events;
-      case kServeAgain:
-        // What others are making counts against the budget until they are back.
-        if (unlocker_ != nullptr) unlocker_->wait_for_others();
-        attempt.block = take(size, stream);
-        if (attempt.block != nullptr) return Answer::served;
-        if (try_to(attempt, Step::Kind::gather, [&] { return gather(size, stream, true); })) return Answer::served;
-        break;
-      default:
-        return Answer::no_memory;
+  switch (rung) {
+    case Rung::search_ordered: {
+      has_driver_refused_ = false;
+      Block* block = take_elsewhere(size, stream);
+      return block != nullptr ? block : split_stock(size, stream);
     }
+    case Rung::grow:
+      return try_to(attempt, Tried::What::map, [&] { return grow(size, stream); });
+    case Rung::wait_for_threads:
+      // Memory that other threads are making counts against the budget until they are done.
+      if (unlocker_ != nullptr) unlocker_->wait_for_others();
+      return nullptr;
+    case Rung::search:
+      return take(size, stream);
+    default:
+      return try_to(attempt, Tried::What::gather, [&] { return gather(size, stream, rung == Rung::gather_waiting); });
   }
 }
 

@@ -35,7 +35,8 @@ class ShareableSpace final : public Space {
 
   [[nodiscard]] Bytes round(Bytes requested) const override;
   Block* take(Bytes rounded, StreamId stream) override;
-  Answer obtain(Attempt& attempt) override;
+  [[nodiscard]] Ladder ladder(const Attempt& attempt) const override;
+  Block* climb(Rung rung, Attempt& attempt) override;
   void give_back(Block* block) override;
   /// Never what was exported: others may still see its bytes.
   [[nodiscard]] bool serves(const Block& block, Bytes rounded) const override;
@@ -100,7 +101,7 @@ class ShareableSpace final : public Space {
 
   /// What `act` gives; null if the driver had no memory for it, which is noted in the attempt.
   template <class Act>
-  Block* try_to(Attempt& attempt, Step::Kind kind, Act&& act);
+  Block* try_to(Attempt& attempt, Tried::What what, Act&& act);
   /// Whether its stream has passed the point at which it was freed: then it may be unmapped.
   bool has_passed(const ShareableRange& range);
   /// Whether a rule gives the free range to the stream without a wait.

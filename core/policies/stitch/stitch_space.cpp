@@ -11,8 +11,37 @@ namespace memlake {
 
 namespace {
 
-/// The ladder that is climbed on a miss.
-enum Rung : int { kServe, kEvents, kServeAgain, kEverything, kGiveUp };
+// Every means that needs no waiting, three times: at once, after the host has waited for events, and after everything
+// cached went back to the driver.
+constexpr Rung kLadder[] = {
+    Rung::search,
+    Rung::gather_first,
+    Rung::grow,
+    Rung::grow_with_rest,
+    Rung::gather,
+    Rung::evict_views,
+    Rung::release_of_streams,
+    Rung::wait_for_events,
+    Rung::search,
+    Rung::gather_first,
+    Rung::grow,
+    Rung::grow_with_rest,
+    Rung::gather,
+    Rung::evict_views,
+    Rung::release_of_streams,
+    Rung::release_cached,
+    Rung::gather_first,
+    Rung::grow,
+    Rung::grow_with_rest,
+    Rung::gather,
+    Rung::evict_views,
+    Rung::release_of_streams,
+};
+// PyTorch's ladder, but one chunk at a time makes room first: PyTorch gives all cached small memory back.
+constexpr Rung kSmallLadder[] = {
+    Rung::make_small_room, Rung::collect_garbage, Rung::grow, Rung::release_oversize,  Rung::wait_for_events,
+    Rung::make_small_room, Rung::release_cached,  Rung::grow, Rung::release_for_small,
+};
 
 Bytes difference(Bytes a, Bytes b) { return a > b ? a - b : Bytes{0}; }
 
@@ -80,75 +109,70 @@ Bytes StitchSpace::room() {
   return has_driver_refused_ ? std::min(allowed, device_->free_memory()) : allowed;
 }
 
-Space::Answer StitchSpace::obtain(Attempt& attempt) {
-  has_driver_refused_ = false;
-  if (torch::is_small(attempt.rounded)) return obtain_small(attempt);
-  attempt.group = &blocks_.group();
-  while (true) {
-    switch (attempt.rung++) {
-      case kServe:
-        if (serve(attempt)) return Answer::served;
-        break;
-      case kEvents:
-        attempt.tried.push_back({Step::Kind::wait_for_events, false});
-        return Answer::after_events;
-      case kServeAgain:
-        // What the wait set free is looked at first.
-        attempt.block = take(attempt.rounded, attempt.request.stream);
-        if (attempt.block != nullptr || serve(attempt)) return Answer::served;
-        break;
-      case kEverything:
-        // Only if it can help: a refusal that is certain leaves what is cached as it is.
-        if (!can_gain_from_releasing(attempt.rounded)) break;
-        attempt.is_retry = true;
-        try_to(Step::Kind::release, attempt, [&] {
-          release_everything();
-          return true;
-        });
-        if (serve(attempt)) return Answer::served;
-        break;
-      default:
-        return Answer::no_memory;
+Ladder StitchSpace::ladder(const Attempt& attempt) const {
+  return torch::is_small(attempt.rounded) ? Ladder(kSmallLadder) : Ladder(kLadder);
+}
+
+Block* StitchSpace::climb(Rung rung, Attempt& attempt) {
+  if (torch::is_small(attempt.rounded)) return climb_small(rung, attempt);
+  const Bytes size = attempt.rounded;
+  const StreamId stream = attempt.request.stream;
+  const auto stitches = [&] { return try_to(Tried::What::gather, attempt, [&] { return stitch(size, stream); }); };
+  const auto grows = [&] { return try_to(Tried::What::new_segment, attempt, [&] { return grow(size, stream); }); };
+  switch (rung) {
+    case Rung::search:
+      has_driver_refused_ = false;
+      return take(size, stream);
+    case Rung::gather_first:
+      return size >= options_.frag_limit ? stitches() : nullptr;
+    case Rung::grow:
+      return grows();
+    case Rung::grow_with_rest:
+      return attempt.has_failed ? grows() : nullptr;
+    case Rung::gather:
+      return stitches();
+    case Rung::evict_views:
+      // It may be that page tables have no room.
+      if (!attempt.has_failed) return nullptr;
+      views_.evict_idle();
+      attempt.tried.push_back({Tried::What::release, false});
+      return stitches();
+    case Rung::release_of_streams: {
+      if (!tries_to_release(attempt, [&] { return release_of_others(attempt); })) return nullptr;
+      Block* block = stitches();
+      return block != nullptr ? block : grows();
     }
+    default:  // release_cached
+      // Only if it can help: a refusal that is certain leaves what is cached as it is.
+      attempt.is_hopeless = !can_gain_from_releasing(size);
+      if (attempt.is_hopeless) return nullptr;
+      attempt.is_retry = true;
+      static_cast<void>(tries_to_release(attempt, [&] {
+        release_everything();
+        return true;
+      }));
+      return nullptr;
   }
 }
 
 template <class Work>
-bool StitchSpace::try_to(Step::Kind kind, Attempt& attempt, Work&& work) {
+auto StitchSpace::try_to(Tried::What what, Attempt& attempt, Work&& work) -> decltype(work()) {
   attempt.has_failed = false;
-  bool is_done = false;
+  decltype(work()) result{};
   try {
-    is_done = work();
+    result = work();
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::out_of_memory) throw;
     attempt.has_failed = true;
     has_driver_refused_ = true;
   }
-  if (is_done || attempt.has_failed) attempt.tried.push_back({kind, attempt.has_failed});
-  return is_done;
+  if (result || attempt.has_failed) attempt.tried.push_back({what, attempt.has_failed});
+  return result;
 }
 
-bool StitchSpace::serve(Attempt& attempt) {
-  const Bytes size = attempt.rounded;
-  const StreamId stream = attempt.request.stream;
-  const auto stitches = [&] {
-    return try_to(Step::Kind::gather, attempt, [&] { return (attempt.block = stitch(size, stream)) != nullptr; });
-  };
-  const auto grows = [&] {
-    return try_to(Step::Kind::new_segment, attempt, [&] { return (attempt.block = grow(size, stream)) != nullptr; });
-  };
-  if (size >= options_.frag_limit && stitches()) return true;
-  if (grows() || (attempt.has_failed && grows())) return true;  // then with what the driver has left
-  if (stitches()) return true;
-  if (attempt.has_failed) {
-    // It may be that page tables have no room.
-    const auto evicts = [&] {
-      views_.evict_idle();
-      return true;
-    };
-    if (try_to(Step::Kind::release, attempt, evicts) && stitches()) return true;
-  }
-  return try_to(Step::Kind::release, attempt, [&] { return release_of_others(attempt); }) && (stitches() || grows());
+template <class Work>
+bool StitchSpace::tries_to_release(Attempt& attempt, Work&& work) {
+  return try_to(Tried::What::release, attempt, std::forward<Work>(work));
 }
 
 Block* StitchSpace::grow(Bytes size, StreamId stream) {
@@ -215,20 +239,23 @@ std::vector<StitchedView::Part> StitchSpace::choose_parts(Bytes size, StreamId s
   return parts;
 }
 
-Space::Answer StitchSpace::obtain_small(Attempt& attempt) {
+Block* StitchSpace::climb_small(Rung rung, Attempt& attempt) {
   const auto releases = [&](Bytes size) {
-    const bool is_done = try_to(Step::Kind::release, attempt, [&] { return release_for_small(size); });
-    attempt.has_failed = false;  // what follows is another ladder
+    const bool is_done = tries_to_release(attempt, [&] { return release_for_small(size); });
+    attempt.has_failed = false;  // the next rung is one of PyTorch's
     return is_done;
   };
-  while (true) {
-    // PyTorch's ladder gives all cached small memory back before it gives up; one chunk is cheaper.
-    if (const Bytes allowed = room(); allowed < torch::kSmallSegment) releases(torch::kSmallSegment - allowed);
-    const Answer answer = small_.obtain(attempt);
-    if (answer != Answer::no_memory) return answer;
-    has_driver_refused_ = true;
-    if (!releases(torch::kSmallSegment)) return answer;
-    attempt = {.request = attempt.request, .rounded = attempt.rounded, .tried = std::move(attempt.tried)};
+  switch (rung) {
+    case Rung::make_small_room:
+      if (!std::exchange(starts_small_over_, false)) has_driver_refused_ = false;
+      if (const Bytes allowed = room(); allowed < torch::kSmallSegment) releases(torch::kSmallSegment - allowed);
+      return nullptr;
+    case Rung::release_for_small:
+      has_driver_refused_ = true;
+      attempt.starts_over = starts_small_over_ = releases(torch::kSmallSegment);
+      return nullptr;
+    default:
+      return small_.climb(rung, attempt);
   }
 }
 

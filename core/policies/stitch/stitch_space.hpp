@@ -23,7 +23,8 @@ class StitchSpace final : public Space {
 
   [[nodiscard]] Bytes round(Bytes requested) const override;
   Block* take(Bytes rounded, StreamId stream) override;
-  Answer obtain(Attempt& attempt) override;
+  [[nodiscard]] Ladder ladder(const Attempt& attempt) const override;
+  Block* climb(Rung rung, Attempt& attempt) override;
   void give_back(Block* block) override;
   [[nodiscard]] bool serves(const Block& block, Bytes rounded) const override;
   void trim(Bytes keep) override;
@@ -44,13 +45,13 @@ class StitchSpace final : public Space {
  private:
   /// What may be created yet, as far as it is known.
   [[nodiscard]] Bytes room();
-  Answer obtain_small(Attempt& attempt);
+  Block* climb_small(Rung rung, Attempt& attempt);
 
-  /// By every means that needs no waiting for events; the result is in the attempt.
-  bool serve(Attempt& attempt);
-  /// One of them. False if it could not be done; a driver without memory is noted in the attempt, other errors pass.
+  /// What `work` gives; nothing if the driver had no memory, which is noted in the attempt. Other errors pass.
   template <class Work>
-  bool try_to(Step::Kind kind, Attempt& attempt, Work&& work);
+  auto try_to(Tried::What what, Attempt& attempt, Work&& work) -> decltype(work());
+  template <class Work>
+  bool tries_to_release(Attempt& attempt, Work&& work);
 
   /// Does it once more without the cached views if there are no addresses left.
   template <class Work>
@@ -87,7 +88,8 @@ class StitchSpace final : public Space {
   PrimitiveBlocks blocks_;
   BlockGroup view_group_{false};  // of views: tells their blocks from primitive ones
   ViewCache views_;
-  bool has_driver_refused_ = false;  // during this attempt: then it is asked how much there is
+  bool has_driver_refused_ = false;  // since the last wait: then it is asked how much there is
+  bool starts_small_over_ = false;   // the driver refused, so the next pass asks it, too
 };
 
 }  // namespace memlake

@@ -9,8 +9,10 @@ namespace memlake {
 
 namespace {
 
-/// The ladder that is climbed on a miss, cheapest first.
-enum Rung : int { kGarbage, kGrow, kAvailable, kGrowAgain, kEvents, kEverything, kGrowAtLast, kGiveUp };
+// Cheapest first. Memory that the wait frees is not searched for a fit, only given back: torch issue 189504, kept as it
+// is.
+constexpr Rung kLadder[] = {Rung::collect_garbage, Rung::grow,           Rung::release_oversize,
+                            Rung::wait_for_events, Rung::release_cached, Rung::grow};
 
 bool is_unlimited(Bytes size) { return size == TorchOptions::kUnlimited; }
 
@@ -76,60 +78,49 @@ bool TorchRules::splits(const Block& block, Bytes rounded) const {
   return rounded < options_.max_split_size && rest > torch::kLargestSmall;
 }
 
-Step TorchRules::next(Attempt& attempt, const PoolView& view) const {
-  while (true) {
-    switch (attempt.rung) {
-      case kGarbage:
-        attempt.rung = kGrow;
-        if (choose_garbage(view, attempt.victims)) return {.kind = Step::Kind::release};
-        break;
-      case kGrow:
-      case kGrowAgain:
-      case kGrowAtLast:
-        if (!attempt.has_failed) {
-          const std::optional<Step> step = grow(attempt, view);
-          if (step) return *step;
-        }
-        attempt.has_failed = false;
-        attempt.block = nullptr;
-        ++attempt.rung;
-        break;
-      case kAvailable:
-        attempt.rung = choose_available(attempt, attempt.victims) ? kGrowAgain : kEvents;
-        if (!attempt.victims.empty()) return {.kind = Step::Kind::release};
-        break;
-      case kEvents:
-        attempt.rung = kEverything;
-        return {.kind = Step::Kind::wait_for_events};
-      case kEverything:
-        // What the wait freed is not searched for a fit, only given back: torch issue 189504, kept as it is.
-        attempt.rung = kGrowAtLast;
-        attempt.is_retry = true;
-        choose_everything(view.blocks, attempt.victims);
-        return {.kind = Step::Kind::release};
-      default:
-        return {.kind = Step::Kind::fail};
-    }
+Ladder TorchRules::ladder() const { return kLadder; }
+
+Step TorchRules::next(Climb& climb, const SegmentView& view) const {
+  constexpr Step kNextRung{.kind = Step::Kind::next_rung};
+  constexpr Step kRelease{.kind = Step::Kind::release};
+  const bool is_first = climb.steps == 0;
+  switch (climb.rung) {
+    case Rung::collect_garbage:
+      return is_first && choose_garbage(view, climb.victims) ? kRelease : kNextRung;
+    case Rung::release_oversize:
+      if (is_first) {
+        climb.is_enough = choose_available(climb, climb.victims);
+        if (!climb.victims.empty()) return kRelease;
+      }
+      if (!climb.is_enough || climb.attempt.has_failed) return kNextRung;
+      return grow(climb, view).value_or(kNextRung);
+    case Rung::release_cached:
+      if (!is_first) return kNextRung;
+      climb.attempt.is_retry = true;
+      choose_everything(view.blocks, climb.victims);
+      return kRelease;
+    default:
+      return climb.attempt.has_failed ? kNextRung : grow(climb, view).value_or(kNextRung);
   }
 }
 
-std::optional<Step> TorchRules::grow(const Attempt& attempt, const PoolView& view) const {
-  const bool is_beginning = attempt.block == nullptr;
-  const Bytes segment = torch::segment_size(attempt.rounded, options_);
+std::optional<Step> TorchRules::grow(const Climb& climb, const SegmentView& view) const {
+  const bool is_beginning = climb.block == nullptr;
+  const Bytes segment = torch::segment_size(climb.attempt.rounded, options_);
   // The limit is compared with a whole segment, also where only pages are added.
   if (is_beginning && view.limit < TorchOptions::kUnlimited && view.held + segment > view.limit) return std::nullopt;
-  if (options_.is_expandable) return grow_expandable(attempt, view);
+  if (options_.is_expandable) return grow_expandable(climb, view);
   if (is_beginning) return Step{.kind = Step::Kind::new_segment, .size = segment};
-  return Step{.kind = Step::Kind::take, .block = attempt.block};
+  return Step{.kind = Step::Kind::take, .block = climb.block};
 }
 
-Step TorchRules::grow_expandable(const Attempt& attempt, const PoolView& view) const {
-  const Bytes size = attempt.rounded;
-  Block* block = attempt.block;
-  if (block == nullptr) block = find_place(*attempt.group, attempt.request.stream, size);
+Step TorchRules::grow_expandable(const Climb& climb, const SegmentView& view) const {
+  const Bytes size = climb.attempt.rounded;
+  Block* block = climb.block;
+  if (block == nullptr) block = find_place(climb.group, climb.attempt.request.stream, size);
   if (block == nullptr) {
     // Addresses for 9/8 of the device, in whole pages: some may have to be left unmapped in the middle.
-    const Bytes page = attempt.group->is_small ? torch::kSmallSegment : options_.large_segment_size;
+    const Bytes page = climb.group.is_small ? torch::kSmallSegment : options_.large_segment_size;
     const std::uint64_t wanted = view.device_total.count + view.device_total.count / 8;
     const std::uint64_t pages = (wanted + page.count - 1) / page.count;
     return {.kind = Step::Kind::new_expandable, .size = page * pages, .page = page};
@@ -141,7 +132,7 @@ Step TorchRules::grow_expandable(const Attempt& attempt, const PoolView& view) c
   return {.kind = Step::Kind::take, .block = block};
 }
 
-bool TorchRules::choose_garbage(const PoolView& view, std::vector<Block*>& victims) const {
+bool TorchRules::choose_garbage(const SegmentView& view, std::vector<Block*>& victims) const {
   victims.clear();
   if (options_.garbage_collection_threshold <= 0 || view.limit == TorchOptions::kUnlimited) return false;
   const Bytes threshold{
@@ -174,11 +165,11 @@ bool TorchRules::choose_garbage(const PoolView& view, std::vector<Block*>& victi
   return !victims.empty();
 }
 
-bool TorchRules::choose_available(const Attempt& attempt, std::vector<Block*>& victims) const {
+bool TorchRules::choose_available(const Climb& climb, std::vector<Block*>& victims) const {
   victims.clear();
-  const FreeIndex* index = attempt.group->index_of(attempt.request.stream);
+  const FreeIndex* index = climb.group.index_of(climb.attempt.request.stream);
   if (is_unlimited(options_.max_split_size) || index == nullptr) return false;
-  const Bytes key = std::max(attempt.rounded, options_.max_split_size);
+  const Bytes key = std::max(climb.attempt.rounded, options_.max_split_size);
   if (Block* block = index->best_fit(key); block != nullptr && !block->memory->is_expandable()) {
     victims.push_back(block);
     return true;

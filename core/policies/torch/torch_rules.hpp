@@ -17,18 +17,19 @@ class TorchRules final : public SegmentRules {
   [[nodiscard]] Bytes round(Bytes requested) const override;
   [[nodiscard]] bool is_small(Bytes rounded) const override;
   [[nodiscard]] Block* find(Bytes rounded, StreamId stream, BlockGroup& group) const override;
-  Step next(Attempt& attempt, const PoolView& view) const override;
+  [[nodiscard]] Ladder ladder() const override;
+  Step next(Climb& climb, const SegmentView& view) const override;
   [[nodiscard]] bool splits(const Block& block, Bytes rounded) const override;
   void choose_everything(const BlockMap& blocks, std::vector<Block*>& victims) const override;
   [[nodiscard]] bool maps_its_memory() const override { return options_.is_expandable; }
 
  private:
   /// The next step to new memory; nothing if the limit forbids it.
-  [[nodiscard]] std::optional<Step> grow(const Attempt& attempt, const PoolView& view) const;
-  [[nodiscard]] Step grow_expandable(const Attempt& attempt, const PoolView& view) const;
-  [[nodiscard]] bool choose_garbage(const PoolView& view, std::vector<Block*>& victims) const;
+  [[nodiscard]] std::optional<Step> grow(const Climb& climb, const SegmentView& view) const;
+  [[nodiscard]] Step grow_expandable(const Climb& climb, const SegmentView& view) const;
+  [[nodiscard]] bool choose_garbage(const SegmentView& view, std::vector<Block*>& victims) const;
   /// Oversize blocks of the stream; true if they are enough for the request.
-  [[nodiscard]] bool choose_available(const Attempt& attempt, std::vector<Block*>& victims) const;
+  [[nodiscard]] bool choose_available(const Climb& climb, std::vector<Block*>& victims) const;
 
   TorchOptions options_;
 };

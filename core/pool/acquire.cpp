@@ -1,0 +1,193 @@
+// How a request gets its block: everything that is tried, in order, from the free block that fits to the refusal.
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+#include "blocks/live_digest.hpp"
+#include "pool/pool.hpp"
+
+namespace memlake {
+
+namespace {
+
+// Of the pending blocks of a stream only the oldest are looked at, so that a long queue does not slow every request.
+constexpr std::size_t kMostLookedAt = 64;
+
+}  // namespace
+
+Block* Pool::allocate_from(Space& space, Bytes requested, StreamId stream) {
+  if (awaited_count_ > 0) poll_events();
+  if (awaited_count_ > 0 && space.is_crowded()) settle_behind_waits();
+  // Before the search: meanwhile other threads may make requests.
+  const std::uint64_t id = next_id_++;
+  note(RowLog::Op::allocate, id, requested, stream);
+  const Bytes rounded = space.round(requested);
+  if (reusable_here_ > 0)
+    if (Block* block = take_over(space, rounded, stream)) return hand_out(space, block, requested, stream, id);
+  if (Block* block = space.take(rounded, stream)) [[likely]]
+    return hand_out(space, block, requested, stream, id);
+
+  Attempt attempt{.request = {requested, stream}, .rounded = rounded};
+  Block* block = nullptr;
+  try {
+    block = acquire(space, attempt);
+  } catch (...) {
+    note_refusal(id, stream);
+    throw;
+  }
+  if (block == nullptr) {
+    ++stats_.ooms;
+    note_refusal(id, stream);
+    return nullptr;
+  }
+  block = hand_out(space, block, requested, stream, id);
+  count_held_peak();
+  return block;
+}
+
+Block* Pool::acquire(Space& space, Attempt& attempt) {
+  bool has_released_in_others = false;
+  bool has_released_addresses = false;
+  while (true) {
+    try {
+      // 1. The space's own ladder, with the pool's waits in it.
+      if (Block* block = climb(space, attempt)) return block;
+      // 2. Free memory of the pool's other spaces goes back to the driver; then the ladder again.
+      if (has_released_in_others || !release_in_others(space, attempt)) break;
+      has_released_in_others = true;
+      attempt.tried.push_back({Tried::What::release, false});
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::address_exhaustion) throw;
+      // 3. Addresses ran out: all free memory goes back, with its addresses; then everything again, once.
+      if (has_released_addresses) {
+        failure_ = describe(space, attempt);
+        failure_.has_no_addresses = true;
+        return nullptr;
+      }
+      give_addresses_back();
+      has_released_addresses = true;
+      has_released_in_others = false;
+      attempt.tried.clear();
+    }
+    attempt.start_over();
+  }
+  failure_ = describe(space, attempt);
+  return nullptr;
+}
+
+Block* Pool::climb(Space& space, Attempt& attempt) {
+  Block* block = nullptr;
+  do {
+    if (attempt.starts_over) attempt.start_over();
+    for (const Rung rung : space.ladder(attempt)) {
+      switch (rung) {
+        case Rung::wait_on_device:
+          attempt.tried.push_back({Tried::What::wait_on_device, false});
+          settle_behind_waits();
+          break;
+        case Rung::wait_for_events:
+          attempt.tried.push_back({Tried::What::wait_for_events, false});
+          wait_for_events();
+          break;
+        default:
+          block = space.climb(rung, attempt);
+      }
+      if (block != nullptr || attempt.is_hopeless) break;
+    }
+  } while (block == nullptr && attempt.starts_over);
+  stats_.retries += attempt.is_retry ? 1 : 0;
+  return block;
+}
+
+bool Pool::release_in_others(const Space& space, const Attempt& attempt) {
+  // What is in use stays, so a refusal that is certain leaves what is cached as it is.
+  const Bytes most = std::min(limit(), space.device_total());
+  if (stats_.active.now + attempt.rounded > most) return false;
+  bool has_waited = false;
+  Bytes gained{0};
+  for (const auto& other : spaces_) {
+    const Bytes before = other->ledger().held();
+    if (other.get() == &space || before.count == 0 || gained >= attempt.rounded) continue;
+    if (!std::exchange(has_waited, true)) wait_for_events();
+    const Bytes lacking = attempt.rounded - gained;
+    other->trim(before > lacking ? before - lacking : Bytes{0});
+    // Chunks are not cut, so what fits may have been too little.
+    if (before - other->ledger().held() < lacking) other->release_everything();
+    gained = gained + (before - other->ledger().held());
+  }
+  return gained.count > 0;
+}
+
+/// Ranges are released with the last memory in them, so all that is free goes.
+void Pool::give_addresses_back() {
+  wait_for_events();
+  for (const auto& space : spaces_) {
+    space->release_everything();
+    space->release_bare_addresses();
+  }
+}
+
+/// The request got nothing. In a replay it may get something; then it is given back at once.
+void Pool::note_refusal(std::uint64_t id, StreamId stream) { note(RowLog::Op::free, id, {0}, stream); }
+
+Block* Pool::allocate_cached(Bytes requested, StreamId stream) {
+  if (awaited_count_ > 0) return nullptr;
+  Space& space = *default_space_;
+  Block* block = space.take(space.round(requested), stream);
+  if (block == nullptr) return nullptr;
+  const std::uint64_t id = next_id_++;
+  note(RowLog::Op::allocate, id, requested, stream);
+  return hand_out(space, block, requested, stream, id);
+}
+
+bool Pool::preallocate(Bytes size, StreamId stream) {
+  if (awaited_count_ > 0) poll_events();
+  note(RowLog::Op::preallocate, 0, size, stream);
+  Space& space = *default_space_;
+  const Bytes rounded = space.round(size);
+  Block* block = space.take(rounded, stream);
+  if (block == nullptr) {
+    Attempt attempt{.request = {size, stream}, .rounded = rounded};
+    block = acquire(space, attempt);
+    count_held_peak();
+  }
+  if (block != nullptr) space.give_back(block);
+  return block != nullptr;
+}
+
+Block* Pool::hand_out(const Space& space, Block* block, Bytes requested, StreamId user, std::uint64_t id) {
+  block->state = BlockState::live;
+  block->requested = requested;
+  block->user = user;
+  block->id = id;
+  block->space = space.number();
+  ++stats_.allocations;
+  live_digest_ ^= live_digest(*block);
+  stats_.requested.add(requested);
+  stats_.allocated.add(block->size);
+  stats_.active.add(block->size);
+  return block;
+}
+
+/// A block that was freed in the order of this stream, although its segment belongs to another, and that fits as it is.
+Block* Pool::take_over(const Space& space, Bytes rounded, StreamId stream) {
+  if (stream >= awaited_.size()) return nullptr;
+  auto& queue = awaited_[stream];
+  const std::size_t count = std::min(queue.size(), kMostLookedAt);
+  for (auto at = queue.begin(); at != queue.begin() + static_cast<std::ptrdiff_t>(count); ++at) {
+    Block* block = at->block;
+    if (!at->is_reusable_here || block->awaited != 1 || &space_of(*block) != &space || !space.serves(*block, rounded))
+      continue;
+    events_.drop(at->ticket);
+    queue.erase(at);
+    --awaited_count_;
+    --reusable_here_;
+    block->awaited = 0;
+    count_out(*block);
+    return block;
+  }
+  return nullptr;
+}
+
+}  // namespace memlake
