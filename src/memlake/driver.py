@@ -1,4 +1,4 @@
-"""Any driver, real or emulated, watched and disturbed: which calls are made, what they cost, and what if one fails."""
+"""Driver calls, of a real or an emulated driver: count them, model their cost, and make one of them fail."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _OUT_OF_MEMORY = 2
 
 
 class CallCounts:
-    """The driver calls that memlake made since a moment, by CUDA's names. Made by `counting`.
+    """The driver calls that memlake made during a ``with`` block, by CUDA's names. `counting` makes it.
 
-    Inside the ``with`` block it grows; afterwards it stays as it was at the end.
+    Inside the block the counts grow. After the block they no longer change.
     """
 
     def __init__(self, driver: _native.Driver) -> None:
@@ -34,17 +34,17 @@ class CallCounts:
 
     @property
     def calls(self) -> Mapping[str, int]:
-        """How often each function was called; those never called are left out."""
+        """The number of calls of each function. Functions that were not called are left out."""
         return MappingProxyType(self._now()[0])
 
     @property
     def total(self) -> int:
-        """How many calls there were."""
+        """The number of all calls."""
         return sum(self._now()[0].values())
 
     @property
     def modelled_us(self) -> float:
-        """Microseconds these calls would take on an A100, from the cost table in core/driver/cost_model.hpp."""
+        """The time of these calls on an A100 in microseconds, by the cost table in core/driver/cost_model.hpp."""
         return self._now()[1]
 
     def __getitem__(self, call: str) -> int:
@@ -76,7 +76,7 @@ def counting(device: Device) -> Iterator[CallCounts]:
         print(counts["cuMemMap"], counts.modelled_us)
 
     Args:
-        device: a device of the driver to watch; calls for its other devices count, too.
+        device: a device of the driver to count for. Calls for other devices of that driver count as well.
     """
     counts = CallCounts(open_core(device).driver)
     try:
@@ -87,18 +87,18 @@ def counting(device: Device) -> Iterator[CallCounts]:
 
 @contextmanager
 def failing(device: Device, *, call: str | None = None, nth: int = 1, code: int = _OUT_OF_MEMORY) -> Iterator[None]:
-    """Lets one driver call of a ``with`` block fail; the driver itself is not asked::
+    """Makes one driver call of a ``with`` block fail without calling the driver::
 
         with memlake.driver.failing(gpu, call="cuMemMap", nth=3, code=2), pytest.raises(memlake.DriverError):
             vmm.stitch(chunks)
 
-    Leaving the block forgets all such failures of the driver.
+    The end of the block removes all failures that were set for the driver.
 
     Args:
-        device: a device of the driver to disturb; calls for its other devices count, too.
-        call: CUDA's name of the function; None: any.
-        nth: which call from now on, 1 being the next.
-        code: the result it answers; 2 is out of memory.
+        device: a device of the driver. Calls for other devices of that driver count as well.
+        call: CUDA's name of the function. None: any function.
+        nth: which call fails; 1 is the next one.
+        code: the result of the failing call; 2 is out of memory.
     """
     for name, value, least in (("nth", nth, 1), ("code", code, 1)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:

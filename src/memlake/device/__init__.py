@@ -1,7 +1,7 @@
 """Devices, their streams and events, and memory at device addresses.
 
-Every other room that touches a GPU builds on this one. A driver of another vendor is added in the core; Python sees it
-as a `Device`.
+Pools, virtual memory and sharing build on this package. A driver of another vendor is added in the core; Python sees
+its devices as `Device`.
 """
 
 from memlake.device.device import Device, devices

@@ -1,4 +1,4 @@
-"""Devices: one GPU each, real or emulated, and how to find the real ones."""
+"""Devices: a `Device` is one GPU, real or emulated. `devices` lists the real ones."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ if TYPE_CHECKING:
 
 __all__ = ["Device", "devices"]
 
-# Here, because whoever uses the core has a device.
+# Every user of the core imports this module first.
 undo_failures.install()
 
 _CUDA_LIBRARY = "libcuda.so.1"
 
-# Guards who is told of waits, on all devices: threads wait and make pools at the same time.
+# Guards `_told_of_waits` of all devices: one thread may wait for a device while another makes a pool on it.
 _telling = threading.Lock()
 
-# Results of cuInit and cuDeviceGet that mean "there is nothing here" and not "something is broken".
+# Results of cuInit and cuDeviceGet that mean "no driver" or "no device". Other results are failures.
 _STUB_LIBRARY = 34
 _NO_DEVICE = 100
 _INVALID_DEVICE = 101
 
 
 def devices(library: str | os.PathLike[str] | None = None) -> list[Device]:
-    """The devices of the CUDA driver, in the order of their ordinals; ``[]`` without a driver or without a GPU.
+    """Lists the devices of the CUDA driver by ordinal. Without a driver or a GPU the list is empty.
 
     Args:
-        library: the driver's file. None: the one the environment variable ``MEMLAKE_DRIVER`` names, else
+        library: the file of the driver. None: the file that the environment variable ``MEMLAKE_DRIVER`` names, else
             ``libcuda.so.1``.
 
     Raises:
-        ConfigError: if a library that was asked for by name cannot be loaded; the message says what was tried.
-        DriverError: if there is a driver but it does not start.
+        ConfigError: if the named library cannot be loaded; the message lists the paths that were tried.
+        DriverError: if the driver was loaded but does not start.
     """
     chosen = os.fspath(library) if library is not None else os.environ.get("MEMLAKE_DRIVER", "")
     if library is not None and not chosen:
@@ -74,7 +74,7 @@ class ToldOfWaits(Protocol):
 
 
 class Device(FactoryMade):
-    """One GPU, real or emulated. Get them from `memlake.devices()` or `memlake.emulate()`.
+    """One GPU, real or emulated. `memlake.devices()` and `memlake.emulate()` return them.
 
     Two devices are equal if they have the same ordinal in the same driver library.
     """
@@ -82,7 +82,7 @@ class Device(FactoryMade):
     __slots__ = ("__weakref__", "_core", "_default_stream", "_key", "_name", "_told_of_waits", "_views")
     _made_by = "memlake.devices() or memlake.emulate()"
 
-    # One object per device, so that what it knows (its live views) is known once.
+    # There is one object per device, so that its live views are counted once.
     _known: ClassVar[WeakValueDictionary[tuple[str, int], Device]] = WeakValueDictionary()
 
     _core: _native.Device
@@ -90,11 +90,11 @@ class Device(FactoryMade):
     _views: LiveViews
     _default_stream: Stream | None
     _told_of_waits: WeakSet[ToldOfWaits]
-    _name: str | None  # kept, because messages show it and must not cost a driver call each
+    _name: str | None  # cached, because error messages show it and must not make a driver call
 
     @classmethod
     def _of(cls, native: _native.Device) -> Self:
-        """The one object for this device."""
+        """Returns the one `Device` object for a native device."""
         key = (native.driver.library, native.ordinal)
         device = Device._known.get(key)
         if device is None:
@@ -111,19 +111,19 @@ class Device(FactoryMade):
 
     @property
     def _open(self) -> _native.Device:
-        """The native device, for calls that need it open."""
+        """The native device. Raises ClosedError if the device is closed."""
         if not self._core.is_open:
             raise ClosedError(f"{self!r} is closed")
         return self._core
 
     @property
     def ordinal(self) -> int:
-        """Its number in its driver."""
+        """The number of the device in its driver."""
         return self._core.ordinal
 
     @property
     def name(self) -> str:
-        """What the driver calls it, for instance ``"NVIDIA A100-SXM4-80GB"``."""
+        """The name that the driver gives, for instance ``"NVIDIA A100-SXM4-80GB"``."""
         core = self._open
         if self._name is None:
             self._name = core.name()
@@ -131,37 +131,37 @@ class Device(FactoryMade):
 
     @property
     def uuid(self) -> str:
-        """Its identity, the same in every process."""
+        """The UUID of the device. It is the same in every process."""
         return str(UUID(bytes=self._open.uuid()))
 
     @property
     def total_memory(self) -> int:
-        """Bytes of physical memory it has."""
+        """The physical memory of the device in bytes."""
         return self._open.total_memory()
 
     @property
     def free_memory(self) -> int:
-        """Bytes of physical memory nobody holds at this moment, in any process."""
+        """The physical memory in bytes that no process uses at this moment."""
         return self._open.free_memory()
 
     @property
     def granularity(self) -> int:
-        """The granule: sizes of chunks and places of mappings are multiples of it."""
+        """The allocation granularity in bytes. Chunk sizes and mapping offsets are multiples of it."""
         return self._open.granularity(False)
 
     @property
     def recommended_granularity(self) -> int:
-        """The granule the driver recommends for speed; at least `granularity`."""
+        """The granularity in bytes that the driver recommends for speed. It is at least `granularity`."""
         return self._open.granularity(True)
 
     @property
     def peers(self) -> list[Device]:
-        """The other devices whose memory this one can reach."""
+        """The other devices whose memory this device can access."""
         return [other for other in devices_of(self._open.driver) if other is not self and self.can_access(other)]
 
     @property
     def default_stream(self) -> Stream:
-        """The stream that is meant when ``stream=None`` is given."""
+        """The default stream of the device. ``stream=None`` means this stream."""
         if self._default_stream is None:
             from memlake.device.stream import Stream
 
@@ -170,53 +170,53 @@ class Device(FactoryMade):
 
     @property
     def is_emulated(self) -> bool:
-        """True if its driver is memlake's emulator."""
+        """True if the driver of this device is memlake's emulator."""
         return self._core.driver.is_emulated
 
     @property
     def is_host_backed(self) -> bool:
-        """True if the CPU can touch its memory at the device's own addresses (emulated, ``backing="host"``)."""
+        """True if the CPU can access the memory at its device addresses (emulated with ``backing="host"``)."""
         return self._open.is_host_backed
 
     def can_access(self, other: Device) -> bool:
-        """True if work on this device can reach the memory of `other`, once access to it is granted."""
+        """Returns True if this device can access memory of `other`, once that access is granted."""
         peer = open_core(other)
         if other == self:
             return True
         return other._key[0] == self._key[0] and self._open.can_access(peer)
 
     def attribute(self, attribute: int) -> int:
-        """The value of a ``CUdevice_attribute``, by its number in ``cuda.h``."""
+        """Returns the value of a ``CUdevice_attribute``, given its number in ``cuda.h``."""
         return self._open.attribute(attribute)
 
     def create_stream(self, *, nonblocking: bool = True, priority: int = 0) -> Stream:
-        """Makes a stream.
+        """Creates a stream on this device.
 
         Args:
-            nonblocking: False makes it wait for the default stream, and the default stream wait for it.
-            priority: lower numbers come first; the driver limits it to what the device knows.
+            nonblocking: False orders the stream with the default stream: each waits for the other's earlier work.
+            priority: lower numbers run first. The driver clamps the number to the range of the device.
         """
         from memlake.device.stream import Stream
 
         return Stream._create(self, nonblocking, priority)
 
     def create_event(self, *, timing: bool = False) -> Event:
-        """Makes an event.
+        """Creates an event on this device.
 
         Args:
-            timing: True to measure with it (``end - start``); events that only order work are cheaper.
+            timing: True if the event shall measure time (``end - start``). An event without timing is cheaper.
         """
         from memlake.device.event import Event
 
         return Event._create(self, timing)
 
     def synchronize(self) -> None:
-        """Waits until all work queued on this device is finished."""
+        """Blocks until all work queued on this device has finished."""
         self._open.synchronize()
         self._was_waited_for()
 
     def _set_told_of_waits(self, pool: ToldOfWaits, is_told: bool) -> None:
-        """Whether a pool of this device is told when the program has waited for something on it."""
+        """Adds a pool to, or removes it from, the pools that this device notifies after a wait."""
         with _telling:
             if is_told:
                 self._told_of_waits.add(pool)
@@ -224,7 +224,7 @@ class Device(FactoryMade):
                 self._told_of_waits.discard(pool)
 
     def _was_waited_for(self) -> None:
-        """The program has waited for something on this device: pools with a release threshold act now."""
+        """Notifies pools with a release threshold that the program has waited for work of this device."""
         if self._told_of_waits:
             with _telling:
                 pools = tuple(self._told_of_waits)
@@ -245,11 +245,11 @@ class Device(FactoryMade):
 
 
 def open_core(device: Device) -> _native.Device:
-    """The core's object of an argument that must be an open device.
+    """Returns the native object of an argument that must be an open device.
 
     Raises:
-        ConfigError: if it is no device.
-        ClosedError: if it is closed.
+        ConfigError: if the argument is not a `Device`.
+        ClosedError: if the device is closed.
     """
     if not isinstance(device, Device):
         raise ConfigError(f"expected a memlake Device, got {type(device).__name__}")
@@ -257,12 +257,13 @@ def open_core(device: Device) -> _native.Device:
 
 
 def devices_of(driver: _native.Driver) -> Iterator[Device]:
+    """Yields the open devices of a driver, by ordinal."""
     for ordinal in range(driver.device_count()):
         try:
             native = driver.device(ordinal)
         except DriverError as error:
             if error.code != _INVALID_DEVICE:
                 raise
-            continue  # an emulated device that was closed; its ordinal is never used again
+            continue  # the emulated device with this ordinal was closed; ordinals are never reused
         if native.is_open:
             yield Device._of(native)

@@ -1,4 +1,4 @@
-"""Events: points in the work of a stream that can be waited for and measured."""
+"""Events: an `Event` marks a point in the work of a stream, to wait for it or to measure time."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["Event"]
 
 
 class Event(Closable, FactoryMade):
-    """A point in the work of a stream. Make one with `Stream.record` or `Device.create_event`.
+    """A point in the work of a stream. `Stream.record` and `Device.create_event` create one.
 
     An event that was never recorded counts as done. ``end - start`` is the time between two events in milliseconds, if
-    both were made with ``timing=True``.
+    both were created with ``timing=True``.
     """
 
     __slots__ = ("__weakref__", "_device", "_is_open", "_is_timed", "_owner")
@@ -49,12 +49,12 @@ class Event(Closable, FactoryMade):
 
     @property
     def device(self) -> Device:
-        """The device whose streams can record it."""
+        """The device whose streams can record the event."""
         return self._device
 
     @property
     def is_timed(self) -> bool:
-        """True if it was made with ``timing=True``."""
+        """True if the event was created with ``timing=True``."""
         return self._is_timed
 
     @property
@@ -64,19 +64,19 @@ class Event(Closable, FactoryMade):
 
     @property
     def is_done(self) -> bool:
-        """True if the work before the recorded point is finished. Does not wait."""
+        """True if the work before the recorded point has finished. This does not wait."""
         return self._open_device().event_is_done(self._owner.handle)
 
     def sync(self) -> None:
-        """Waits until the work before the recorded point is finished."""
+        """Blocks until the work before the recorded point has finished."""
         self._open_device().event_synchronize(self._owner.handle)
         self._device._was_waited_for()
 
     def close(self) -> None:
-        """Destroys the event; waits that are queued for it stay valid.
+        """Destroys the event. Streams that already wait for it still do.
 
         Raises:
-            InvalidFree: if it is closed already.
+            InvalidFree: if the event is already closed.
         """
         if not self._is_open:
             raise InvalidFree(f"{self!r} was closed before")
@@ -84,7 +84,7 @@ class Event(Closable, FactoryMade):
         self._is_open = False
 
     def __sub__(self, start: Event) -> float:
-        """Milliseconds from `start` to this event; both must be done."""
+        """Returns the milliseconds from `start` to this event. Both events must be done."""
         if not isinstance(start, Event):
             return NotImplemented
         for event in (self, start):

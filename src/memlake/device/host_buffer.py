@@ -1,4 +1,4 @@
-"""Host memory that takes part in a copy."""
+"""Host buffers: host memory as the source or destination of a copy."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from memlake.errors import ConfigError
 
 __all__ = ["HostBuffer", "HostBufferLike"]
 
-# Whatever has Python's buffer protocol: NumPy arrays, bytes, bytearray, memoryview, array.array, ...
+# Any object with Python's buffer protocol: NumPy arrays, bytes, bytearray, memoryview, array.array, ...
 # (collections.abc.Buffer, its type, came with Python 3.12.)
 HostBufferLike = Any
 
 
 class HostBuffer:
-    """A contiguous piece of host memory behind Python's buffer protocol."""
+    """A contiguous range of host memory, from an object with Python's buffer protocol."""
 
     __slots__ = ("_array", "address", "nbytes")
 

@@ -1,4 +1,4 @@
-"""Bytes at a device address: fill them, copy them, look at them."""
+"""Memory at device addresses: `Memory` is the base of buffers, segments and mappings."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = ["Memory"]
 
 
 class Memory(Closable):
-    """A range of device addresses with memory behind it.
+    """A range of device addresses that is backed by memory.
 
-    Work goes to the stream that is given and returns at once; without one it goes to the device's default stream and is
-    finished when the call returns.
+    With a stream, `fill` and the copies queue their work there and return at once. Without a stream, they use the
+    default stream of the device and wait for it.
     """
 
-    # No slots, and abstract methods without an abstract base class: a native class, too, derives from it (Buffer), and
-    # brings its own layout and metaclass.
+    # No slots, and abstract methods without an abstract base class: Buffer derives from this class and from a native
+    # class, which has a layout and a metaclass of its own.
     __slots__ = ()
 
     @property
@@ -43,41 +43,41 @@ class Memory(Closable):
     @property
     @abstractmethod
     def nbytes(self) -> int:
-        """How many bytes there are."""
+        """The size in bytes."""
 
     @property
     @abstractmethod
     def device(self) -> Device:
-        """The device whose memory it is, or begins with; its default stream is used when none is given."""
+        """The device of the first byte. Its default stream is used when no stream is given."""
 
     @property
     @abstractmethod
     def _views(self) -> LiveViews:
-        """The NumPy views of it that are alive."""
+        """The NumPy views of this memory that are alive."""
 
     @abstractmethod
     def _driver_calls(self) -> AbstractContextManager[None]:
-        """Surrounds calls to the driver; raises ClosedError if the memory is gone."""
+        """A context for driver calls. Raises ClosedError if the memory is closed."""
 
     @abstractmethod
     def _viewed_devices(self) -> set[Device]:
-        """The devices whose memory a view shows: they cannot be closed under it."""
+        """The devices that must stay open while a view of this memory is alive."""
 
     def _touched_devices(self) -> set[Device]:
-        """The devices whose own memory the CPU touches through a view."""
+        """The devices whose own memory the CPU accesses through a view."""
         return self._viewed_devices()
 
     @abstractmethod
     def _host_rights(self) -> str:
-        """What the CPU may do: ``"rw"``, ``"r"`` or ``"none"``."""
+        """The access of the CPU: ``"rw"``, ``"r"`` or ``"none"``."""
 
     def fill(self, value: int, *, offset: Size = 0, nbytes: Size | None = None, stream: StreamLike = None) -> None:
-        """Sets every byte to `value`.
+        """Sets bytes to `value`.
 
         Args:
             value: 0 to 255.
-            offset: where to begin.
-            nbytes: how many bytes; None: to the end.
+            offset: the first byte to set.
+            nbytes: the number of bytes. None: all bytes up to the end.
             stream: see `Memory`.
         """
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 255:
@@ -86,13 +86,13 @@ class Memory(Closable):
         self._queue(stream, lambda core, handle: core.fill(start, value, count, handle))
 
     def copy_from(self, source: Memory | HostBufferLike, *, offset: Size = 0, stream: StreamLike = None) -> None:
-        """Copies all of `source` to here.
+        """Copies all bytes of `source` into this memory.
 
         Args:
             source: other device memory, or a contiguous host buffer: a NumPy array, bytes, a memoryview, ...
-                Ordinary host memory is read before the call returns; page-locked memory must stay as it is until the
-                work is finished.
-            offset: where in this memory to begin.
+                Pageable host memory is read before the call returns. Page-locked host memory must not change until the
+                copy has finished.
+            offset: the first byte of this memory to write.
             stream: see `Memory`.
         """
         if isinstance(source, Memory):
@@ -105,13 +105,13 @@ class Memory(Closable):
             self._queue(stream, lambda core, handle: core.copy_from_host(start, host.address, count, handle))
 
     def copy_to(self, destination: Memory | HostBufferLike, *, offset: Size = 0, stream: StreamLike = None) -> None:
-        """Fills all of `destination` from here.
+        """Copies bytes of this memory until `destination` is full.
 
         Args:
-            destination: other device memory, or a contiguous, writable host buffer. A copy to ordinary host memory
-                returns when the bytes are there, also on a stream; page-locked memory must stay until the work is
-                finished.
-            offset: where in this memory to begin.
+            destination: other device memory, or a contiguous, writable host buffer. A copy to pageable host memory
+                has finished when the call returns, also with a stream. Page-locked host memory must stay alive until
+                the copy has finished.
+            offset: the first byte of this memory to read.
             stream: see `Memory`.
         """
         if isinstance(destination, Memory):
@@ -124,16 +124,16 @@ class Memory(Closable):
             self._queue(stream, lambda core, handle: core.copy_to_host(host.address, start, count, handle))
 
     def numpy(self, dtype: DTypeLike = "uint8") -> NDArray[Any]:
-        """The memory itself as a NumPy array: no copy. Only where the CPU can touch it.
+        """Returns a NumPy array over the memory itself, without a copy. The CPU must be able to access the memory.
 
-        The array and all its slices keep the memory: closing, unmapping, splitting or merging it, lowering access to
-        it, or closing its device raises BufferError until they are gone. It is read-only if no device may write here.
+        While the array or a slice of it is alive, closing, unmapping, splitting or merging the memory, lowering its
+        access rights, or closing its device raises BufferError. The array is read-only if no device may write.
 
         Args:
-            dtype: the type of the elements; `nbytes` must be a multiple of its size.
+            dtype: the type of the elements. `nbytes` must be a multiple of its size.
 
         Raises:
-            ConfigError: if the CPU cannot touch the memory, or the type does not fit.
+            ConfigError: if the CPU cannot access the memory, or `dtype` does not fit.
         """
         import numpy as np
 
@@ -161,7 +161,7 @@ class Memory(Closable):
             )
 
     def _queue(self, stream: StreamLike, work: Callable[[_native.Device, int], None]) -> None:
-        """Gives work to a stream, and waits for it if the caller named none."""
+        """Queues work on a stream. Waits for the stream if the caller gave none."""
         with self._driver_calls():
             target = resolve_stream(stream, self.device)
             work(target._open_device(), target._handle)
@@ -169,7 +169,7 @@ class Memory(Closable):
                 target.sync()
 
     def _part(self, offset: Size, nbytes: Size | None) -> tuple[int, int]:
-        """First address and size of a part of this memory; raises ConfigError if it is not inside."""
+        """Returns address and size of a part of this memory. Raises ConfigError if the part is not inside."""
         start = parse_bytes(offset, what="offset")
         count = max(self.nbytes - start, 0) if nbytes is None else parse_bytes(nbytes, what="nbytes")
         if start + count > self.nbytes:

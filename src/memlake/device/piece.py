@@ -1,4 +1,4 @@
-"""Pieces: on which devices the bytes of a buffer lie."""
+"""Pieces: a `Piece` tells which device a part of a buffer is on."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["Piece"]
 
 
 class Piece(NamedTuple):
-    """A part of a buffer that lies on one device, or on the host.
+    """A part of a buffer whose memory is on one device, or on the host.
 
     Attributes:
-        device: whose memory it is; None: the host's, in a pool with ``spill="host"`` or ``location="host"``.
-        offset: where it begins, from the buffer's `ptr`.
-        nbytes: how many bytes it has.
+        device: the device. None: host memory, in a pool with ``spill="host"`` or ``location="host"``.
+        offset: the first byte of the part, relative to the buffer's `ptr`.
+        nbytes: the size of the part in bytes.
     """
 
     device: Device | None

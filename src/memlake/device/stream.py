@@ -1,4 +1,4 @@
-"""Streams: ordered work on a device."""
+"""Streams: a `Stream` runs the work of a device in order."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _LARGEST_HANDLE = 2**64 - 1
 
 @runtime_checkable
 class SupportsCudaStream(Protocol):
-    """An object of another library that offers a CUDA stream (cuda.core, CuPy, PyTorch, Numba, ...)."""
+    """An object of another library that has a CUDA stream (cuda.core, CuPy, PyTorch, Numba, ...)."""
 
     def __cuda_stream__(self) -> tuple[int, int]:
-        """(0, handle): the version of this protocol and the ``CUstream``."""
+        """Returns (0, handle): the version of the protocol and the ``CUstream``."""
         ...
 
 
 class Stream(Closable, FactoryMade):
-    """Ordered work on one device. Make one with `Device.create_stream`, or wrap another library's with `from_handle`.
+    """A CUDA stream of one device. `Device.create_stream` creates one; `from_handle` wraps one of another library.
 
-    Wherever memlake takes ``stream=``, it takes one of these, any object with ``__cuda_stream__``, or the raw handle as
-    an int. A stream that is dropped is destroyed; work that is queued on it is finished all the same.
+    Every ``stream=`` argument of memlake takes a `Stream`, any object with ``__cuda_stream__``, or the raw handle as an
+    int. Dropping the last reference destroys a stream that memlake created; its queued work still runs.
     """
 
     __slots__ = ("__weakref__", "_device", "_handle", "_is_open", "_owner")
@@ -44,7 +44,7 @@ class Stream(Closable, FactoryMade):
 
     _device: Device
     _handle: int
-    _owner: _native.StreamOwner | None  # None: somebody else's stream, never destroyed by us
+    _owner: _native.StreamOwner | None  # None: a stream that memlake did not create and does not destroy
     _is_open: bool
 
     @classmethod
@@ -67,11 +67,11 @@ class Stream(Closable, FactoryMade):
 
     @classmethod
     def from_handle(cls, handle: int | SupportsCudaStream, *, device: Device) -> Self:
-        """A stream that somebody else owns and must keep alive.
+        """Wraps a stream of another library. Its owner must keep it alive while memlake uses it.
 
         Args:
             handle: the ``CUstream`` as an int, or an object with ``__cuda_stream__``.
-            device: the device it belongs to.
+            device: the device of the stream.
         """
         return cls._make(device, _foreign_handle(handle), None)
 
@@ -83,7 +83,7 @@ class Stream(Closable, FactoryMade):
 
     @property
     def device(self) -> Device:
-        """The device it works on."""
+        """The device of the stream."""
         return self._device
 
     @property
@@ -93,19 +93,19 @@ class Stream(Closable, FactoryMade):
 
     @property
     def is_done(self) -> bool:
-        """True if all work queued so far is finished. Does not wait."""
+        """True if all work queued so far has finished. This does not wait."""
         return self._open_device().stream_is_done(self._handle)
 
     def sync(self) -> None:
-        """Waits until all work queued so far is finished."""
+        """Blocks until all work queued so far has finished."""
         self._open_device().stream_synchronize(self._handle)
         self._device._was_waited_for()
 
     def record(self, event: Event | None = None) -> Event:
-        """Marks this point of the stream: the event is done when everything queued so far is.
+        """Records an event: it is done when all work queued so far has finished.
 
         Args:
-            event: the event to record; None makes a new one, without timing.
+            event: the event to record. None: a new event without timing.
         """
         core = self._open_device()
         if event is None:
@@ -114,9 +114,9 @@ class Stream(Closable, FactoryMade):
         return event
 
     def wait(self, other: Event | StreamLike) -> None:
-        """Lets later work of this stream begin only when an event, or what another stream has queued so far, is done.
+        """Makes later work of this stream wait for an event, or for the work that another stream has queued so far.
 
-        The calling thread does not wait.
+        The device waits; the calling thread does not.
         """
         core = self._open_device()
         if isinstance(other, Event):
@@ -130,10 +130,10 @@ class Stream(Closable, FactoryMade):
             core.stream_wait(self._handle, event.handle)
 
     def close(self) -> None:
-        """Destroys the stream; work that is queued on it is finished all the same. Somebody else's is only let go.
+        """Destroys the stream; its queued work still runs. A stream of another library is not destroyed.
 
         Raises:
-            InvalidFree: if it is closed already, or is a device's default stream.
+            InvalidFree: if the stream is already closed, or is the default stream of a device.
         """
         if not self._is_open:
             raise InvalidFree(f"{self!r} was closed before")
@@ -144,7 +144,7 @@ class Stream(Closable, FactoryMade):
         self._is_open = False
 
     def __cuda_stream__(self) -> tuple[int, int]:
-        """The protocol other libraries read: (0, handle)."""
+        """Returns (0, handle), the protocol through which other libraries take a stream."""
         return (0, self.handle)
 
     def _end_block(self, error: BaseException | None) -> None:
@@ -177,18 +177,18 @@ class Stream(Closable, FactoryMade):
 
 
 StreamLike = Stream | SupportsCudaStream | int | None
-"""What every ``stream=`` argument takes."""
+"""The type of every ``stream=`` argument."""
 
 
 def resolve_stream(stream: StreamLike, device: Device) -> Stream:
-    """The stream that a ``stream=`` argument means. The only code that reads such an argument.
+    """Returns the stream that a ``stream=`` argument names. Every such argument is read here.
 
     Args:
-        stream: None for the device's default stream; a `Stream`; an object with ``__cuda_stream__``; a handle.
-        device: the device whose work it is; a foreign stream is taken to belong to it.
+        stream: None for the default stream of the device, a `Stream`, an object with ``__cuda_stream__``, or a handle.
+        device: the device of the work. A handle of another library is taken as a stream of this device.
 
     Raises:
-        ConfigError: if it is none of these, or a stream of another driver.
+        ConfigError: if the argument is none of these, or is a stream of another driver.
     """
     if stream is None:
         return device.default_stream
@@ -200,18 +200,18 @@ def resolve_stream(stream: StreamLike, device: Device) -> Stream:
 
 
 def stream_arguments(stream: StreamLike, devices: Sequence[Device]) -> tuple[int, _native.StreamOwner | None, int]:
-    """A stream of one of these devices as the core's pools take it.
+    """Returns a stream in the form that the pools of the core take.
 
     Args:
-        stream: see `resolve_stream`; None: the first device's default stream.
-        devices: those of the pool.
+        stream: see `resolve_stream`. None: the default stream of the first device.
+        devices: the devices of the pool.
 
     Returns:
-        Its handle, its owner if memlake made it, and the number of its device.
+        The handle, the owner (None if memlake did not create the stream), and the index of its device in `devices`.
 
     Raises:
-        ConfigError: if it is a stream of another device.
-        ClosedError: if it, or its device, is closed.
+        ConfigError: if the stream belongs to a device that is not in `devices`.
+        ClosedError: if the stream or its device is closed.
     """
     target = resolve_stream(stream, devices[0])
     target._open_device()

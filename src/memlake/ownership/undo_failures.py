@@ -1,6 +1,6 @@
-"""What happens when an object is dropped and the driver refuses to take it back.
+"""Undo failures: the driver refuses a call while an object is dropped.
 
-Nobody can catch an exception there, so it becomes a warning.
+A destructor cannot raise, so the failure becomes a ResourceWarning.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _ILLEGAL_ADDRESS = 700
 
 
 def install() -> None:
-    """Tells the core to whom such failures go."""
+    """Installs the hook through which the core reports undo failures."""
     _native.set_undo_failure_hook(_warn)
 
 
 def _warn(call: str, code: int, detail: str) -> None:
     if code == _ILLEGAL_ADDRESS:
-        return  # the context is lost with all that was in it, and every call of it has said so
+        return  # the context is lost; every call on it has already raised this error
     warnings.warn(
         f"an object that was dropped without close() could not be given back: {call} answered {code}: {detail}",
         ResourceWarning,

@@ -1,8 +1,8 @@
-"""Which NumPy views of an owner's memory are alive.
+"""Live views: the NumPy arrays that still use an owner's memory.
 
-A view is an object with ``__array_interface__``; NumPy keeps it as the base of the array made from it, so every slice
-of that array keeps it alive, and it keeps its memory alive. The owner only remembers its views weakly: when the last
-array is gone, the view is gone, and nothing has to be counted down.
+A view is an object with ``__array_interface__``. NumPy keeps the view as the base of the array, so the array and its
+slices keep the view alive, and the view keeps the owner alive. The owner has weak references to its views, so a view
+disappears from the list when its last array is deleted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["LiveViews", "MemoryView"]
 
 
 class MemoryView:
-    """Bytes at an address, for ``numpy.asarray``; keeps their owner alive."""
+    """Bytes at an address, for ``numpy.asarray``. A view keeps the owner of the bytes alive."""
 
     __slots__ = ("__array_interface__", "__weakref__", "_owner")
 
@@ -40,14 +40,14 @@ class LiveViews:
         return len(self._views)
 
     def add(self, view: MemoryView) -> None:
-        """Remembers a view for as long as it lives."""
+        """Adds a view; it stays in the list while it is alive."""
         self._views.add(view)
 
     def refuse(self, action: str) -> None:
         """Raises BufferError if a view is alive.
 
         Args:
-            action: what is refused, for instance ``"close Segment(...)"``.
+            action: the action to refuse, for the message, such as ``"close Segment(...)"``.
         """
         count = len(self._views)
         if count:
