@@ -1,6 +1,6 @@
-"""The emulated driver, for tests: what exists on it (the ledger), and when its streams run.
+"""The emulated driver, for tests: read its ledger and control when its streams run.
 
-Everything here works on the process's one emulated driver; `memlake.emulate()` adds devices to it.
+A process has one emulated driver. `memlake.emulate()` adds devices to it.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""The emulator's settings, checked and written in the one syntax the emulator reads."""
+"""The settings of emulated devices, and their text form that the emulator reads."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from memlake.units import Size, parse_bytes
 __all__ = ["EmulatorConfig", "Peers"]
 
 Peers = str | Sequence[Sequence[bool]]
-"""``"all"``, ``"none"``, or a matrix: row i says which devices device i can reach."""
+"""``"all"``, ``"none"``, or a matrix: row i tells whose memory device i can access."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EmulatorConfig:
-    """What emulated devices are like. The fields are the keys of ``MEMLAKE_EMULATOR``.
+    """The settings of emulated devices. The fields are the keys of ``MEMLAKE_EMULATOR``.
 
-    Only what Python must know to write the text is checked here; the emulator checks the values.
+    This class checks only what it must know to write the text. The emulator checks the values.
     """
 
     devices: int = 1
@@ -36,7 +36,7 @@ class EmulatorConfig:
     name: str | None = None
 
     def to_text(self) -> str:
-        """``"devices=2,memory=8589934592,..."``, as in the environment variable ``MEMLAKE_EMULATOR``.
+        """Returns the text form, ``"devices=2,memory=8589934592,..."``, as in ``MEMLAKE_EMULATOR``.
 
         Raises:
             ConfigError: if a value cannot be written in this syntax.
@@ -70,7 +70,7 @@ def _whole_number(key: str, value: object) -> int:
 
 
 def _plain(key: str, value: object) -> str:
-    """The value, if it is a text that cannot be mistaken for the syntax around it."""
+    """Returns the value if it is a string without separators of the syntax. Raises ConfigError otherwise."""
     if not isinstance(value, str):
         raise ConfigError(f"{key} must be a string, got {value!r} of type {type(value).__name__}")
     if not value or not value.isprintable() or any(mark in value for mark in ",="):

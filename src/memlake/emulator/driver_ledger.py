@@ -1,4 +1,4 @@
-"""The emulator's ledger: what exists, who made it, what was called, and what went wrong."""
+"""The ledger of the emulated driver: its objects and their origin, call counts, violations and warnings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Origin:
-    """Which call made something: its number, its name, the thread, and the code that called."""
+    """The call that made an object: its sequence number, its name, the thread, and the calling code."""
 
     sequence: int
     call: str
@@ -64,7 +64,7 @@ class DeviceEntry:
 
 @dataclass(frozen=True)
 class ReservationEntry:
-    """A reserved range of addresses; `mapped` is how many of its bytes have memory behind them."""
+    """A reservation of addresses; `mapped` is how many of its bytes are mapped."""
 
     address: int
     size: int
@@ -74,7 +74,7 @@ class ReservationEntry:
 
 @dataclass(frozen=True)
 class ChunkEntry:
-    """Physical memory from ``cuMemCreate``; `references` is how many releases it still needs."""
+    """Physical memory from ``cuMemCreate``; `references` is the number of releases it still needs."""
 
     handle: int
     size: int
@@ -89,7 +89,7 @@ class ChunkEntry:
 
 @dataclass(frozen=True)
 class MappingEntry:
-    """A chunk at an address; `access` has the flags of each device that may touch it (1: read, 3: read and write)."""
+    """A mapped chunk; `access` has the access flags of each device that has any (1: read, 3: read and write)."""
 
     address: int
     size: int
@@ -121,10 +121,10 @@ class HostAllocationEntry:
 
 @dataclass(frozen=True)
 class PoolEntry:
-    """One of CUDA's memory pools. The default ones are there once somebody asked for them.
+    """One of CUDA's memory pools. A default pool is listed after the first call that asked for it.
 
     `held` and `used` are CUDA's RESERVED_MEM_CURRENT and USED_MEM_CURRENT. `reuses` counts allocations by the rule
-    that gave them their memory: ``fresh``, ``synchronized``, ``same_stream``, ``event_dependency``, ``opportunistic``,
+    that served them: ``fresh``, ``synchronized``, ``same_stream``, ``event_dependency``, ``opportunistic``,
     ``internal_dependency``.
     """
 
@@ -158,7 +158,7 @@ class PoolAllocationEntry:
 
 @dataclass(frozen=True)
 class ContextEntry:
-    """A context; `retained` is how many releases a primary one still needs, `sticky` the error it is lost to, or 0."""
+    """A context; `retained` is the number of releases a primary context still needs, `sticky` its sticky error or 0."""
 
     device: int
     is_primary: bool
@@ -168,9 +168,9 @@ class ContextEntry:
 
 @dataclass(frozen=True)
 class StreamEntry:
-    """A stream; `pending` is how many pieces of its work are not finished.
+    """A stream; `pending` is how many pieces of its work have not finished.
 
-    `kind` is ``"created"``, or ``"legacy"`` or ``"per_thread"`` for the default streams, which live with their context.
+    `kind` is ``"created"``, or ``"legacy"`` or ``"per_thread"`` for the default streams of a context.
     """
 
     handle: int
@@ -193,7 +193,7 @@ class EventEntry:
 
 @dataclass(frozen=True)
 class Incident:
-    """A contract violation or a warning: `text` is the sentence."""
+    """A contract violation or a warning; `text` describes it in a sentence."""
 
     sequence: int
     call: str
@@ -207,7 +207,7 @@ class Incident:
 
 @dataclass(frozen=True)
 class Ledger:
-    """Everything the emulated driver knew at one moment. ``print(ledger)`` shows it as a table."""
+    """The state of the emulated driver at one moment. ``print(ledger)`` shows it as a table."""
 
     devices: Sequence[DeviceEntry]
     reservations: Sequence[ReservationEntry]
@@ -226,7 +226,7 @@ class Ledger:
 
     @classmethod
     def from_json(cls, text: str) -> Ledger:
-        """Reads what the emulator writes."""
+        """Reads the JSON text that the emulator writes."""
         data = json.loads(text)
         return cls(
             devices=_entries(DeviceEntry, data["devices"]),
@@ -279,7 +279,7 @@ class Ledger:
         return sum(entry.size for entry in entries if entry.device >= 0) + of_pools
 
     def of(self, device: Device | int) -> Ledger:
-        """The part that belongs to one device. Calls, violations and warnings stay those of the whole driver."""
+        """Returns the part that belongs to one device. Calls, violations and warnings are those of the whole driver."""
         ordinal = device if isinstance(device, int) else device.ordinal
         mappings = [entry for entry in self.mappings if entry.device == ordinal]
         return replace(
@@ -328,12 +328,12 @@ class Ledger:
 
 
 def ledger() -> Ledger:
-    """What exists on the emulated driver at this moment, what was called, and which rules were violated."""
+    """Returns the ledger as of now: existing objects, call counts, violations and warnings."""
     return Ledger.from_json(_driver().ledger())
 
 
 def reset_ledger() -> None:
-    """Forgets counted calls, violations and warnings. What exists stays."""
+    """Clears the call counts, violations and warnings. Existing objects stay listed."""
     _driver().reset_ledger()
 
 

@@ -1,4 +1,4 @@
-"""Emulated devices: GPUs that exist in this process only, on memlake's own driver."""
+"""Emulated devices: GPUs of memlake's own driver, which exist only in this process."""
 
 from __future__ import annotations
 
@@ -37,29 +37,30 @@ def emulate(
 ) -> EmulatedDevices:
     """Adds emulated GPUs to this process and returns them: ``a, b = memlake.emulate(devices=2)``.
 
-    Each call adds devices with fresh ordinals to the process's one emulated driver. Devices of different calls do not
-    reach each other's memory. Memory that is never touched costs nothing.
+    A process has one emulated driver. Each call adds devices with new ordinals to it. Devices of different calls cannot
+    access each other's memory. Emulated memory takes host memory only where it is written.
 
     Args:
-        devices: how many.
-        memory: physical memory of each.
-        backing: ``"host"``: bytes are real, in this machine's memory. ``"none"``: bookkeeping only, for devices larger
-            than this machine.
-        peers: who reaches whose memory: ``"all"``, ``"none"``, or a square matrix of booleans (row i: what device i
-            reaches).
-        granularity: the granule.
-        recommended_granularity: the granule the driver recommends; None: the same.
-        profile: ``"strict"`` refuses everything that is doubtful on real drivers; ``"nvidia"`` answers as observed.
-        relax: names of single rules of the strict profile to relax; docs/reference/emulator.md lists them.
-        streams: ``"threads"``: work runs by itself. ``"manual"``: a test runs it step by step
+        devices: the number of devices.
+        memory: the physical memory of each device.
+        backing: ``"host"``: the bytes exist in host memory. ``"none"``: the emulator keeps only the bookkeeping, so a
+            device may be larger than the memory of this machine.
+        peers: which devices can access each other's memory: ``"all"``, ``"none"``, or a square matrix of booleans
+            (row i: the devices whose memory device i can access).
+        granularity: the allocation granularity.
+        recommended_granularity: the recommended granularity. None: the same as `granularity`.
+        profile: ``"strict"`` refuses calls on which real drivers differ or are undocumented. ``"nvidia"`` answers them
+            as observed on NVIDIA's driver.
+        relax: names of rules of the strict profile to relax; docs/reference/emulator.md lists them.
+        streams: ``"threads"``: the emulator runs queued work in threads. ``"manual"``: a test runs it step by step
             (`memlake.emulator.step`).
-        pool_segment: how much CUDA's memory pools on it take from the device at a time, at least.
-        driver_version: what the driver answers when asked for its version; None: 13000.
-        poison: True fills new memory with a pattern, so that reading it before writing shows.
-        name: what the devices are called.
+        pool_segment: the least memory that one of CUDA's memory pools takes from the device at a time.
+        driver_version: the version that the driver reports. None: 13000.
+        poison: True fills new memory with a pattern, so that a read before the first write is noticed.
+        name: the name of the devices.
 
     Raises:
-        ConfigError: if a setting is wrong; nothing was added.
+        ConfigError: if a setting is wrong. No device was added.
     """
     config = EmulatorConfig(
         devices=devices,
@@ -83,31 +84,31 @@ def emulate(
 
 
 def emulated_devices() -> list[Device]:
-    """All emulated devices of this process that are open, in the order of their ordinals."""
+    """Lists the open emulated devices of this process by ordinal."""
     driver = _native.Driver.load(emulator_library())
     return list(devices_of(driver)) if driver.is_initialized else []
 
 
 class EmulatedDevice(Closable, Device):
-    """One emulated GPU, from `memlake.emulate()`."""
+    """One emulated GPU. `memlake.emulate()` makes it."""
 
     __slots__ = ()
 
     @property
     def is_open(self) -> bool:
-        """False once it was closed."""
+        """False after close()."""
         return self._core.is_open
 
     def ledger(self) -> Ledger:
-        """What exists on this device at this moment."""
+        """Returns the part of the ledger that belongs to this device, as of now."""
         return ledger().of(self)
 
     def close(self) -> None:
-        """Removes the device with everything that lives on it. Waits for its queued work; its ordinal is never reused.
+        """Removes the device and everything on it, after its queued work has finished. Its ordinal is not reused.
 
         Raises:
-            BufferError: while a NumPy view of its memory is alive; nothing was changed.
-            InvalidFree: if it is closed already.
+            BufferError: while a NumPy view of its memory is alive. Nothing was changed.
+            InvalidFree: if the device is already closed.
         """
         if not self.is_open:
             raise InvalidFree(f"{self!r} was closed before")
@@ -139,11 +140,11 @@ class EmulatedDevices(Closable, Sequence[EmulatedDevice]):
         return any(device.is_open for device in self._devices)
 
     def close(self) -> None:
-        """Closes those that are still open.
+        """Closes the devices that are still open.
 
         Raises:
-            BufferError: while a NumPy view of the memory of one of them is alive; none was closed.
-            InvalidFree: if all are closed already.
+            BufferError: while a NumPy view of the memory of one of them is alive. No device was closed.
+            InvalidFree: if all devices are already closed.
         """
         still_open = [device for device in self._devices if device.is_open]
         if not still_open:

@@ -1,4 +1,4 @@
-"""Queued work of emulated streams: declare it, hold it, run it step by step."""
+"""Queued work on emulated streams: launch it, hold it back, run it step by step."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 __all__ = ["Gate", "hold", "launch", "pending", "step"]
 
 Range = Memory | tuple[int, int]
-"""Memory that work touches: an object with memory, or (address, nbytes)."""
+"""Memory that work accesses: a `Memory` object, or (address, nbytes)."""
 
 
 def launch(stream: Stream | Device, name: str, reads: Iterable[Range] = (), writes: Iterable[Range] = ()) -> None:
-    """Queues work that does nothing but declare what it touches, like a kernel.
+    """Queues work that stands for a kernel: it declares which memory it accesses and computes nothing.
 
-    When it runs, its device must have access to every range, else its context is lost (sticky error 700). Until it has
-    run, unmapping one of its ranges is a contract violation that names it.
+    When the work runs, its device must have access to every range; else the context is lost (sticky error 700). Until
+    the work has run, unmapping one of its ranges is a contract violation. The message contains `name`.
 
     Args:
-        stream: where; a device means its default stream.
-        name: how messages call the work.
-        reads, writes: memory objects or (address, nbytes).
+        stream: the stream. A device stands for its default stream.
+        name: the name of the work in messages.
+        reads, writes: the memory that the work accesses, as memory objects or (address, nbytes).
     """
     work = _emulated_stream(stream)
     ranges = [(*_place(touched), False) for touched in reads] + [(*_place(touched), True) for touched in writes]
@@ -41,13 +41,13 @@ def launch(stream: Stream | Device, name: str, reads: Iterable[Range] = (), writ
 
 
 def hold(stream: Stream | Device) -> Gate:
-    """Queues a gate on a stream: what comes behind it does not run until the gate is opened."""
+    """Queues a gate on a stream. Work queued later does not run until the gate is opened."""
     work = _emulated_stream(stream)
     return Gate._make(work, work._open_device().hold(work._handle))
 
 
 def step(stream: Stream | Device, count: int = 1) -> int:
-    """Runs up to `count` pieces of queued work of a stream (``streams="manual"``), and returns how many ran."""
+    """Runs up to `count` pieces of queued work of a stream (``streams="manual"``). Returns how many ran."""
     work = _emulated_stream(stream)
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
         raise ConfigError(f"count must be a whole number of at least 0, got {count!r}")
@@ -55,13 +55,13 @@ def step(stream: Stream | Device, count: int = 1) -> int:
 
 
 def pending(stream: Stream | Device) -> int:
-    """How many pieces of work of a stream are not finished."""
+    """Returns how many pieces of work of a stream have not finished."""
     work = _emulated_stream(stream)
     return work._open_device().pending(work._handle)
 
 
 class Gate(Scoped, FactoryMade):
-    """Holds a stream until it is opened; leaving a ``with`` block opens it. Made by `hold`."""
+    """Holds a stream back until the gate is opened. The end of a ``with`` block opens it. `hold` makes a gate."""
 
     __slots__ = ("_gate", "_is_open", "_stream")
     _made_by = "memlake.emulator.hold(stream)"
@@ -80,19 +80,19 @@ class Gate(Scoped, FactoryMade):
 
     @property
     def stream(self) -> Stream:
-        """The stream it holds."""
+        """The stream that the gate holds back."""
         return self._stream
 
     @property
     def is_open(self) -> bool:
-        """True once it was opened."""
+        """True after the gate was opened."""
         return self._is_open
 
     def open(self) -> None:
-        """Lets the stream go on.
+        """Opens the gate, so that the stream continues.
 
         Raises:
-            InvalidFree: if it was opened before.
+            InvalidFree: if the gate was already opened.
         """
         if self._is_open:
             raise InvalidFree(f"{self!r} was opened before")
@@ -100,7 +100,7 @@ class Gate(Scoped, FactoryMade):
         self._is_open = True
 
     def _end_block(self, error: BaseException | None) -> None:
-        # A device that was closed has dropped what the gate held.
+        # Closing a device drops its queued work, and the gate with it.
         if not self._is_open and self._stream.device._core.is_open:
             self.open()
 

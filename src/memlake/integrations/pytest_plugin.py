@@ -1,14 +1,16 @@
-"""A pytest fixture that puts the emulated CUDA driver under a test.
+"""A pytest fixture that runs a test on the emulated CUDA driver.
 
-It comes with ``pip install memlake``; nothing has to be configured, and a run that does not use it pays nothing::
+The fixture comes with ``pip install memlake`` and needs no configuration. A test run that does not use the fixture does
+not load the core::
 
     def test_my_allocator(memlake_emulator):
         (gpu,) = memlake_emulator.emulate(memory="1GiB")
         my_allocator.run(device=gpu.ordinal)          # code that loads libcuda.so.1 finds the emulator
         assert memlake_emulator.ledger().held(gpu) == 0
 
-When the test ends, its devices are closed, and the test fails if the code did something that would crash or corrupt a
-real driver. A test that does so on purpose takes the sentences: ``memlake_emulator.take_violations()``.
+When the test ends, the fixture closes its devices. It fails the test if the code violated the driver's contract, that
+is, made a call that would crash a real driver or corrupt its memory. A test that violates the contract on purpose calls
+``memlake_emulator.take_violations()``.
 """
 
 from __future__ import annotations
@@ -29,14 +31,14 @@ __all__ = ["EmulatorFixture", "memlake_emulator"]
 
 
 class EmulatorFixture:
-    """What a test gets: emulated devices that go with the test, and the ledger."""
+    """The object that a test gets: it makes emulated devices, closes them after the test, and reads the ledger."""
 
     def __init__(self) -> None:
         self._groups: list[EmulatedDevices] = []
         self._seen = _last_violation(self.ledger())
 
     def emulate(self, *args: Any, **options: Any) -> EmulatedDevices:
-        """Like `memlake.emulate`; the devices are closed when the test ends."""
+        """Same as `memlake.emulate`. The devices are closed when the test ends."""
         from memlake.emulator.emulated_device import emulate
 
         devices = emulate(*args, **options)
@@ -44,13 +46,13 @@ class EmulatorFixture:
         return devices
 
     def ledger(self) -> Ledger:
-        """What exists on the emulated driver, as `memlake.emulator.ledger`."""
+        """Same as `memlake.emulator.ledger`."""
         from memlake import emulator
 
         return emulator.ledger()
 
     def take_violations(self) -> list[Incident]:
-        """The contract violations since the test began or since the last call. The test does not fail for them."""
+        """Returns the contract violations since the start of the test or the last call. They do not fail the test."""
         new = [incident for incident in self.ledger().violations if incident.sequence > self._seen]
         self._seen = max((incident.sequence for incident in new), default=self._seen)
         return new
@@ -58,7 +60,7 @@ class EmulatorFixture:
     def close(self) -> None:
         """Closes the devices that are still open.
 
-        Those at whose memory a NumPy view looks stay: a test that failed keeps its variables for the report.
+        A device whose memory has a live NumPy view stays open: pytest keeps the variables of a failed test.
         """
         for device in chain.from_iterable(self._groups):
             if device.is_open:
@@ -68,11 +70,11 @@ class EmulatorFixture:
 
 @pytest.fixture
 def memlake_emulator() -> Iterator[EmulatorFixture]:
-    """Emulated CUDA devices for one test, under the whole process; see docs/guides/testing_without_a_gpu.md."""
+    """Emulated CUDA devices for one test, seen by the whole process; see docs/guides/testing_without_a_gpu.md."""
     _put_emulator_under_process()
     fixture = EmulatorFixture()
     yield fixture
-    # Violations first: closing waits for queued work and would hide what the test left behind.
+    # Violations first: closing a device waits for its queued work and would hide unfinished work.
     violations = fixture.take_violations()
     fixture.close()
     if violations:
