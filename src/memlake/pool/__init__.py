@@ -1,7 +1,7 @@
-"""Pools: memory of devices, handed out in buffers under a policy.
+"""Pools: a `Pool` allocates buffers from the memory of its devices, under a policy.
 
-`pool` and `buffer` are what users make and get; the other modules each have one noun of them. How a request is met is
-decided in the core; Python checks arguments, names the errors and keeps the options.
+The core decides how to serve a request. The modules here check arguments, raise errors and keep options; each module
+covers one part of a pool.
 """
 
 from memlake.pool.buffer import Buffer

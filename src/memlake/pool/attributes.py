@@ -1,4 +1,4 @@
-"""A pool's attributes under the names that CUDA gives them (``CU_MEMPOOL_ATTR_...``, as cuda.core writes them)."""
+"""Pool attributes: the attributes of CUDA's memory pools (``CU_MEMPOOL_ATTR_...``), named as in cuda.core."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ if TYPE_CHECKING:
 __all__ = ["NEVER_RELEASE", "PoolAttributes", "parse_threshold"]
 
 NEVER_RELEASE = 2**64 - 1
-"""The release threshold that keeps everything: CUDA's ``UINT64_MAX``, and what ``"max"`` means."""
+"""The release threshold that keeps all memory: CUDA's ``UINT64_MAX``, also written ``"max"``."""
 
 
 def parse_threshold(threshold: Size, total: int) -> int:
-    """A release threshold in bytes.
+    """Returns a release threshold in bytes.
 
     Args:
         threshold: bytes, a size, a share such as ``"50%"``, or ``"max"``.
-        total: what a share is of.
+        total: the memory that a share refers to.
     """
     if threshold == "max":
         return NEVER_RELEASE
-    # CUDA programs write UINT64_MAX; every number beyond all memory means the same.
+    # CUDA programs write UINT64_MAX; every number larger than any memory means the same.
     if isinstance(threshold, int) and not isinstance(threshold, bool) and LARGEST_SIZE < threshold <= NEVER_RELEASE:
         return NEVER_RELEASE
     return parse_bytes(threshold, of=total, what="release_threshold")
 
 
 class PoolAttributes:
-    """What `memlake.Pool` has under CUDA's names.
+    """The attributes of `memlake.Pool` that have CUDA's names.
 
-    As with CUDA, the threshold and the three rules of reuse can be set; the two high-water marks can only be reset, by
-    setting them to 0; the two current values can only be read. What CUDA calls reserved is *held* everywhere else.
+    As in CUDA, the threshold and the three reuse rules can be set, the two high-water marks can only be reset to the
+    current value by setting them to 0, and the two current values are read-only. CUDA's "reserved" is memlake's "held".
     """
 
     __slots__ = ()
 
-    # What Pool has. Here, because a class that is built on the core brings its own layout, and this one has none.
+    # Members of Pool, declared for type checkers: a mixin of a native class has no slots of its own.
     _total: int
     _release_threshold: int
     _policy: Options
@@ -53,11 +53,11 @@ class PoolAttributes:
 
     @property
     def release_threshold(self) -> int:
-        """How many bytes stay held at a synchronisation; `NEVER_RELEASE` (2**64 - 1): all. Settable, also ``"max"``.
+        """How many bytes the pool keeps when the program waits; `NEVER_RELEASE` (2**64 - 1): all. Settable.
 
-        When the program waits, with `Stream.sync`, `Event.sync` or `Device.synchronize`, free memory above the
-        threshold goes back to the driver. It is neither a cap (see `max_size`) nor taken in advance (see `reserve`).
-        Our default keeps memory; CUDA's is 0. Waits that go around memlake are not seen.
+        When the program waits with `Stream.sync`, `Event.sync` or `Device.synchronize`, the pool releases free memory
+        above the threshold. The threshold is not a limit (see `max_size`) and reserves nothing (see `reserve`). The
+        default, ``"max"``, keeps all memory; CUDA's default is 0. memlake does not notice waits of other libraries.
         """
         return self._release_threshold
 
@@ -67,7 +67,7 @@ class PoolAttributes:
 
     @property
     def reserved_mem_current(self) -> int:
-        """Physical memory that it holds: `PoolStats.held`. Read-only."""
+        """The physical memory that the pool holds: `PoolStats.held`. Read-only."""
         return int(self._stats()["held"])
 
     @reserved_mem_current.setter
@@ -80,7 +80,7 @@ class PoolAttributes:
 
     @property
     def reserved_mem_high(self) -> int:
-        """The most that was held since it was last set to 0, which lets it begin again at what is held now."""
+        """The peak of the held memory. Setting it to 0 resets it to the memory that is held now."""
         return int(self._stats()["held_peak"])
 
     @reserved_mem_high.setter
@@ -90,8 +90,7 @@ class PoolAttributes:
 
     @property
     def used_mem_current(self) -> int:
-        """Memory in use: blocks that are live, or freed while a stream may still use them; with the policy ``"driver"``
-        what the driver says. Read-only."""
+        """The memory in use: live and pending blocks. With the policy ``"driver"`` the driver's figure. Read-only."""
         stats = self._stats()
         return int(stats["policy_counters"].get("driver_used", stats["active"]))
 
@@ -103,7 +102,7 @@ class PoolAttributes:
 
     @property
     def used_mem_high(self) -> int:
-        """The most that was in use since it was last set to 0, which lets it begin again at what is in use now."""
+        """The peak of the memory in use. Setting it to 0 resets it to the memory that is in use now."""
         stats = self._stats()
         return int(stats["policy_counters"].get("driver_used_peak", stats["active_peak"]))
 
@@ -114,10 +113,10 @@ class PoolAttributes:
 
     @property
     def reuse_follow_event_dependencies(self) -> bool:
-        """Whether memory that stream A freed serves stream B at once if the program let B wait for A. Settable.
+        """Whether stream B may reuse memory that stream A freed, if the program made B wait for A. Settable.
 
-        A lake looks for it for requests above 1 MiB, and for all when there is no other memory. The order that counts
-        is the one made with `Stream.record`, `Stream.wait` and `Event`, after the free.
+        The policy ``"lake"`` uses this rule for requests above 1 MiB, and for all requests when there is no other
+        memory. Only waits made after the free with `Stream.record`, `Stream.wait` and `Event` count.
         """
         return self._rules()[0]
 
@@ -127,7 +126,7 @@ class PoolAttributes:
 
     @property
     def reuse_allow_opportunistic(self) -> bool:
-        """Whether memory that stream A freed serves stream B if A happens to have passed the free. Settable."""
+        """Whether stream B may reuse memory that stream A freed, if A has already passed the free. Settable."""
         return self._rules()[1]
 
     @reuse_allow_opportunistic.setter
@@ -136,10 +135,10 @@ class PoolAttributes:
 
     @property
     def reuse_allow_internal_dependencies(self) -> bool:
-        """Whether the pool may let stream B wait for A on the device, when there is no other memory. Settable.
+        """Whether the pool may make stream B wait for A on the device, when there is no other memory. Settable.
 
-        Without it the host waits in such a case (`PoolStats.host_waits`); with it only before a request would be
-        refused, or if less than 1 % of what the pool may hold would be left.
+        Without this rule the host waits instead (`PoolStats.host_waits`). With it, the host waits only before a request
+        would be refused, or if less than 1 % of the pool's limit would be left.
         """
         return self._rules()[2]
 

@@ -1,4 +1,4 @@
-"""Buffers: what a pool gives."""
+"""Buffers: a `Buffer` is memory that a pool has allocated."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Buffer"]
 
 
 class Buffer(_native.Lease, Memory):
-    """Memory of a pool, one contiguous range of device addresses, aligned to 512 bytes. `Pool.allocate` gives it.
+    """Memory of a pool: one contiguous range of device addresses, aligned to 512 bytes. `Pool.allocate` returns it.
 
     ::
 
@@ -34,8 +34,8 @@ class Buffer(_native.Lease, Memory):
             buffer.fill(0)
             buffer.ptr, buffer.nbytes
 
-    It is freed when it is closed, when a ``with`` block ends, or when it is dropped. It keeps its pool's memory alive,
-    but not the `Pool` object.
+    A buffer is freed by `close`, at the end of a ``with`` block, or when its last reference is dropped. It keeps the
+    memory of its pool alive, but not the `Pool` object.
     """
 
     __slots__ = ("__weakref__", "_live_views")
@@ -44,20 +44,20 @@ class Buffer(_native.Lease, Memory):
 
     @property
     def address(self) -> int:
-        """The same as `ptr`."""
+        """Same as `ptr`."""
         return self.ptr
 
     @property
     def device(self) -> Device:
-        """The device whose memory it is, or the first of several."""
+        """The device of the pool, or the first of several."""
         return Device._of(self._device)
 
     @property
     def stream(self) -> Stream:
-        """The stream that it was allocated for.
+        """The stream that the buffer was allocated for.
 
         Raises:
-            ClosedError: if that stream, or the device, was closed.
+            ClosedError: if the stream or its device is closed.
         """
         handle, core = self._stream()
         device = Device._of(core)
@@ -65,7 +65,7 @@ class Buffer(_native.Lease, Memory):
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
-        """Where its bytes lie: parts in order of their offset; neighbours on one device are one piece."""
+        """The pieces of the buffer by offset. Adjacent memory on one device is one piece."""
         found = []
         offset = 0
         for core, nbytes in self._pieces():
@@ -74,42 +74,43 @@ class Buffer(_native.Lease, Memory):
         return tuple(found)
 
     def record_stream(self, stream: StreamLike) -> None:
-        """Says that work on another stream uses the buffer: after its free it is reused when that stream has passed.
+        """Tells the pool that queued work of another stream uses the buffer.
 
-        Call it after the work was queued and before the buffer is freed, as with PyTorch's ``Tensor.record_stream``.
+        After the free, the pool reuses the memory only when that work has finished. Call this after the work was queued
+        and before the buffer is freed, as with PyTorch's ``Tensor.record_stream``.
 
         Raises:
             ClosedError: if the buffer is closed.
-            ConfigError: if it is no stream of the buffer's device.
+            ConfigError: if the stream does not belong to a device of the pool.
         """
         self._require_open()
         self._record_use(*stream_arguments(stream, self._all_devices()))
 
     def export(self) -> Share:
-        """Makes its memory something that can be given to other processes. It can be exported more than once.
+        """Exports the memory, so that other processes can open it. A buffer can be exported more than once.
 
-        From now on its memory does not go back into the pool: when the buffer is closed and the streams that use it
-        have passed, it is released, and whoever was given it keeps it. The other process must not read before the work
-        that writes is finished: synchronise first.
+        The pool does not reuse exported memory. After the buffer is closed and the streams that use it have finished,
+        the pool releases the memory; processes that opened the share keep it. Another process must not read before the
+        work that writes the memory has finished, so synchronise first.
 
         Raises:
-            ConfigError: if it was not allocated to be shared, or is empty.
-            ClosedError: if it is closed.
+            ConfigError: if the buffer is not shareable or is empty.
+            ClosedError: if the buffer is closed.
         """
         from memlake.sharing.share import export_buffer
 
         return export_buffer(self)
 
     def numpy(self, dtype: DTypeLike = "uint8") -> NDArray[Any]:
-        """The memory itself as a NumPy array: no copy. Only where the CPU can touch it.
+        """Returns a NumPy array over the memory itself, without a copy. The CPU must be able to access the memory.
 
-        The array and all its slices keep the buffer: closing it, or its device, raises BufferError until they are gone.
+        While the array or a slice of it is alive, closing the buffer or its device raises BufferError.
 
         Args:
-            dtype: the type of the elements; `nbytes` must be a multiple of its size.
+            dtype: the type of the elements. `nbytes` must be a multiple of its size.
 
         Raises:
-            ConfigError: if the CPU cannot touch the memory, or the type does not fit.
+            ConfigError: if the CPU cannot access the memory, or `dtype` does not fit.
         """
         if self.nbytes == 0:
             import numpy as np
@@ -119,7 +120,7 @@ class Buffer(_native.Lease, Memory):
         return super().numpy(dtype)
 
     def _close_slowly(self, stream: StreamLike) -> None:
-        """close() where something must be asked first."""
+        """Serves a call of close() that the fast path in the core does not handle."""
         if self.is_open:
             self._views.refuse(f"close {self!r}")
         if stream is None:
@@ -129,7 +130,7 @@ class Buffer(_native.Lease, Memory):
 
     @property
     def _views(self) -> LiveViews:
-        # Made at the first view: most buffers never have one.
+        # Created with the first view: most buffers never have one.
         try:
             return self._live_views
         except AttributeError:
@@ -147,7 +148,7 @@ class Buffer(_native.Lease, Memory):
         yield
 
     def _viewed_devices(self) -> set[Device]:
-        # Memory of the host is mapped for all devices of the pool, and closing one of them ends the pool.
+        # Host memory is mapped for all devices of the pool, and closing one of them closes the pool.
         touched = self._touched_devices()
         return set(self._all_devices()) if any(piece.device is None for piece in self.pieces) else touched
 

@@ -1,4 +1,4 @@
-"""Default and current pools: which pool `memlake.allocate` takes from."""
+"""Default and current pools: the pools that `memlake.allocate` uses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _set: dict[Device, Pool] = {}
 
 
 class _Used(NamedTuple):
-    """What the blocks of `use_pool` around the running code say. Never changed: a copied context keeps what it saw."""
+    """The pools of the `use_pool` blocks around the running code. Immutable, because contexts are copied."""
 
     pools: Mapping[Device, Pool]
     outer: _Used | None
@@ -42,13 +42,13 @@ _used: ContextVar[_Used | None] = ContextVar("memlake_used_pools", default=None)
 
 
 def default_pool(device: Device | None = None) -> Pool:
-    """The pool that a device has from the start: made when it is first asked for, and there as long as the device is.
+    """Returns the default pool of a device. The first call makes it; it exists as long as the device is open.
 
-    It has the default policy and no limit, grows as needed, keeps what is freed, and cannot be closed. Its attributes
-    can be set, for instance ``default_pool(device).release_threshold = 0`` for CUDA's own default.
+    The default pool has the default policy and no limit, keeps freed memory, and cannot be closed. Its attributes can
+    be set, for instance ``default_pool(device).release_threshold = 0`` for CUDA's own default.
 
     Args:
-        device: whose; None: the first device, as everywhere in CUDA.
+        device: the device. None: the first device, as in CUDA.
     """
     target = _device_or_first(device)
     open_core(target)
@@ -61,11 +61,13 @@ def default_pool(device: Device | None = None) -> Pool:
 
 
 def current_pool(device: Device | None = None) -> Pool:
-    """The pool that `memlake.allocate` takes from: that of the innermost `use_pool`, else the one of
-    `set_current_pool`, else the device's default pool. A pool that was closed meanwhile is passed over.
+    """Returns the pool that `memlake.allocate` uses for a device.
+
+    That is the pool of the innermost `use_pool`, else the pool of `set_current_pool`, else the default pool of the
+    device. Closed pools are skipped.
 
     Args:
-        device: whose; None: the first device, as everywhere in CUDA.
+        device: the device. None: the first device, as in CUDA.
     """
     target = _device_or_first(device)
     open_core(target)
@@ -80,9 +82,9 @@ def current_pool(device: Device | None = None) -> Pool:
 
 
 def set_current_pool(pool: Pool) -> None:
-    """Makes a pool the current one of its devices, in all threads, until another is set or it is closed.
+    """Makes a pool the current pool of its devices, in all threads, until another pool is set or this one is closed.
 
-    ``set_current_pool(default_pool(device))`` goes back. `use_pool` is the same for a part of a program.
+    ``set_current_pool(default_pool(device))`` restores the default. `use_pool` does the same for a part of a program.
     """
     _require_open(pool)
     with _lock:
@@ -92,7 +94,7 @@ def set_current_pool(pool: Pool) -> None:
 
 
 class use_pool:  # noqa: N801  a function to its users
-    """Makes a pool the current one of its devices for a block, or for the calls of a function.
+    """Makes a pool the current pool of its devices inside a ``with`` block, or inside a decorated function.
 
     ::
 
@@ -102,8 +104,8 @@ class use_pool:  # noqa: N801  a function to its users
         @memlake.use_pool(pool)
         def step(): ...
 
-    It holds in the thread, or the asyncio task, that enters it, and may be nested; the innermost counts. A task or a
-    context that is copied from it inherits it. A decorated coroutine function has it while it runs.
+    It applies to the thread or the asyncio task that enters it. Blocks may be nested; the innermost applies. A task or
+    context that is created inside the block inherits the pool. A decorated coroutine function uses it in its body.
     """
 
     __slots__ = ("_pool",)
@@ -127,7 +129,7 @@ class use_pool:  # noqa: N801  a function to its users
         _used.set(used and used.outer)
 
     def __call__(self, function: _Function) -> _Function:
-        """The function, with the pool in use whenever it runs."""
+        """Returns the function, wrapped so that the pool is current while it runs."""
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise ConfigError(
                 f"{function!r} is a generator: its caller runs between its steps, so write "
@@ -152,16 +154,16 @@ class use_pool:  # noqa: N801  a function to its users
 
 
 def allocate(nbytes: Size, *, stream: StreamLike = None, device: Device | None = None) -> Buffer:
-    """Gives memory from the current pool of the stream's device; see `Pool.allocate`.
+    """Allocates memory from the current pool of a device; see `Pool.allocate`.
 
     Args:
-        nbytes: how much; an int, or a string such as ``"10GiB"``.
-        stream: the stream that uses it first; None: the device's default stream.
-        device: whose current pool; None: that of the stream's device, else the first device's. A stream of another
-            library does not tell its device.
+        nbytes: the size, an int or a string such as ``"10GiB"``.
+        stream: the stream that uses the memory first. None: the default stream of the device.
+        device: the device. None: the device of the stream, else the first device. A stream of another library does not
+            tell its device.
 
     Raises:
-        OutOfMemory: if there is no memory; it says why and what to do.
+        OutOfMemory: if there is no memory. The error says why and what to do.
         ConfigError: if device and stream do not match, or there is no device.
     """
     if isinstance(stream, Stream):
@@ -196,7 +198,7 @@ def _forget_what_is_closed() -> None:
 
 
 def _let_go() -> None:
-    """At the end of the program, while drivers still answer."""
+    """Drops the pools at the end of the program, while drivers still work."""
     _set.clear()
     _defaults.clear()
 

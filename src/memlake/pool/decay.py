@@ -1,4 +1,4 @@
-"""Giving back what was not needed for a while: one thread for all pools that were made with ``decay=``."""
+"""Decay: one thread releases unneeded memory of all pools that were made with ``decay=``."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["DecayThread", "decay_thread", "parse_decay"]
 
 
 def parse_decay(decay: float | None) -> float | None:
-    """The seconds of a ``decay=`` argument.
+    """Checks a ``decay=`` argument and returns it in seconds.
 
     Raises:
-        ConfigError: if they make no sense.
+        ConfigError: if the argument is not a positive number or None.
     """
     if decay is None:
         return None
@@ -32,20 +32,20 @@ def parse_decay(decay: float | None) -> float | None:
 
 
 class DecayThread:
-    """Looks after pools: once per period, each gives back what it has not used since the look before."""
+    """Makes each of its pools release, once per period, the memory that the pool did not need in that period."""
 
     def __init__(self) -> None:
         self.forget_all()
 
     def forget_all(self) -> None:
-        """As at the start. Also in a forked child, where the thread is not, and whoever held the lock is not either."""
+        """Resets the object. A forked child calls it: neither the thread nor the holder of the lock exist there."""
         self._due: WeakKeyDictionary[Pool, float] = WeakKeyDictionary()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._is_over = False
 
     def look_after(self, pool: Pool) -> None:
-        """From now on, as long as the pool is there and open."""
+        """Adds a pool, for as long as it exists and is open."""
         with self._changed:
             if pool.decay is None or self._is_over:
                 return
@@ -63,7 +63,7 @@ class DecayThread:
                 _give_back(pools.pop())
 
     def _wait_for_due(self) -> list[Pool] | None:
-        """Those whose period is over; None when the program ends."""
+        """Waits for pools whose period has ended and returns them. Returns None when the program ends."""
         with self._changed:
             while not self._is_over:
                 now = time.monotonic()
@@ -79,7 +79,7 @@ class DecayThread:
         return None
 
     def _stop(self) -> None:
-        """A thread that runs into the end of the interpreter is not to be trusted with drivers."""
+        """Ends the thread before the interpreter shuts down, so that it makes no driver call during the shutdown."""
         with self._changed:
             self._is_over = True
             self._changed.notify()
@@ -91,13 +91,13 @@ def _give_back(pool: Pool) -> None:
     try:
         pool._release_unused()
     except ClosedError:
-        pass  # meanwhile
+        pass  # another thread closed the pool
     except MemlakeError as error:
-        # Told as the error of a thread, but the thread goes on: other pools need it.
+        # Reported as the error of a thread, but the thread continues: other pools need it.
         threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, None)))
 
 
 decay_thread = DecayThread()
-"""The one of this process."""
+"""The decay thread of this process."""
 
 os.register_at_fork(after_in_child=decay_thread.forget_all)

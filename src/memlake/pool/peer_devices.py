@@ -1,4 +1,4 @@
-"""The devices beside its own that may reach a pool's memory: a live set."""
+"""Peer devices: the set of other devices that can access the memory of a pool."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 __all__ = ["PeerDevices"]
 
-# Threads may change the peers of a pool at the same time; each change reads, then writes.
+# Threads may change the peers of a pool at the same time; each change reads the old set, then writes the new one.
 _changing = threading.Lock()
 
 
 class PeerDevices(MutableSet[Device]):
-    """`Pool.peer_accessible_by`: changing it changes the access to all memory of the pool, and of what comes.
+    """The value of `Pool.peer_accessible_by`. Changing the set changes the access to all present and future memory.
 
-    The pool's own devices reach it always; they are not in the set, and cannot be taken away.
+    The devices of the pool itself always have access. They are not in the set and cannot be removed.
     """
 
     __slots__ = ("_pool",)
@@ -30,27 +30,27 @@ class PeerDevices(MutableSet[Device]):
         self._pool = pool
 
     def add(self, value: Device) -> None:
-        """Lets a device reach the pool's memory, now and later.
+        """Grants a device access to the memory of the pool.
 
         Raises:
-            ConfigError: if it cannot, or the policy's memory has no access of its own.
+            ConfigError: if the device cannot access it, or the policy does not control access.
         """
         with _changing:
             self._replace({*self._pool._peers, value})
 
     def discard(self, value: Device) -> None:
-        """Takes the access away. Work of that device on the pool's memory must be finished."""
+        """Revokes the access of a device. Its work on the memory of the pool must have finished."""
         if value in self._pool.devices:
             raise ConfigError(f"{value!r} has memory in the pool; its access cannot be taken away")
         with _changing:
             self._replace(self._pool._peers - {value})
 
     def clear(self) -> None:
-        """Leaves the pool's memory to its own devices."""
+        """Revokes the access of all other devices."""
         self.replace(())
 
     def replace(self, devices: Iterable[Device]) -> None:
-        """Lets these devices reach the memory, and no others but the pool's own. All of it is changed, or nothing."""
+        """Grants access to these devices and revokes it from all others. Changes all memory of the pool, or nothing."""
         if not isinstance(devices, Iterable):
             raise ConfigError(f"peer_accessible_by is a set of devices, got {type(devices).__name__}")
         with _changing:
@@ -59,7 +59,7 @@ class PeerDevices(MutableSet[Device]):
     def _replace(self, devices: Iterable[Device]) -> None:
         pool = self._pool
         peers = frozenset(devices) - {*pool.devices}
-        for peer in peers - pool._peers:  # one that was closed since it was added may stay
+        for peer in peers - pool._peers:  # a device that was closed after it was added may stay
             open_core(peer)
             for device in pool.devices:
                 if not peer.can_access(device):
@@ -72,7 +72,7 @@ class PeerDevices(MutableSet[Device]):
 
     @classmethod
     def _from_iterable(cls, it: Iterable[Device]) -> set[Device]:  # type: ignore[override]
-        # What | & - ^ give is a set of its own, not another pool's access.
+        # The operators | & - ^ return plain sets; only the set of the pool changes access.
         return set(it)
 
     def __contains__(self, value: object) -> bool:

@@ -1,4 +1,4 @@
-"""Pools: memory of a device, handed out under a policy."""
+"""Pools: a `Pool` allocates buffers from the memory of its devices."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ if TYPE_CHECKING:
 __all__ = ["FailureCallback", "Pool"]
 
 FailureCallback = Callable[[int], object]
-"""Is asked before a pool gives up, with the size of the request; a true answer means: try again."""
+"""A pool calls it with the size of a request before it refuses the request. A true result means: try again."""
 
 
-# What a function of on_failure may have changed so that another try makes sense, and how often one is made.
+# A retry makes sense if a function of on_failure changed one of these figures. The numbers limit the retries.
 _WHAT_A_CALLBACK_CHANGES = ("limit", "held", "live", "pending", "free", "device_free")
 _MOST_IN_VAIN = 2
 _MOST_TRIES = 100
 
 
 class Pool(_native.Pool, PoolAttributes, Closable):
-    """Memory of a device, handed out in buffers under a policy. Any thread may use it.
+    """Allocates buffers from the memory of one or more devices, under a policy. Pools are thread-safe.
 
     ::
 
@@ -57,43 +57,43 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         with pool.allocate("1GiB") as buffer:
             ...
 
-    Memory that is freed stays in the pool for the next request; `trim` gives it back. A pool that is dropped lives on
-    until its last buffer is gone. In a forked child it refuses to work: devices do not survive a fork.
+    Freed memory stays in the pool for later requests; `trim` releases it. A dropped `Pool` keeps its memory until its
+    last buffer is closed. After a fork, a pool raises an error in the child process.
 
     Args:
-        devices: the device, or several of one driver that reach each other's memory. Several make one pool: a buffer
-            is one range of addresses whose memory may lie on all of them. That needs the policy ``"lake"``.
-        policy: how memory is found: a name, PyTorch's configuration string, or options (see `memlake.policies`).
-        limit: what the pool may hold, in bytes or as a share of the device such as ``"90%"``; None: no limit. It may
-            be changed later.
-        max_size: the same, fixed for the life of the pool.
-        release_threshold: how many bytes stay held when the program waits for a stream, an event or a device; what is
-            free above that goes back to the driver then. ``"max"``: freed memory stays until `trim`. CUDA's default
-            is 0.
-        initial_size: memory that is taken from the driver at once, for the default stream.
-        location: where its memory lies: on the ``"device"``, or on the ``"host"`` (``"host_numa"``: on the host's NUMA
-            node nearest to the first device), where all devices of the pool and the CPU reach it. Needs the policy
-            ``"lake"``. A share such as ``"50%"`` is then one of the machine's memory.
-        handle_type: ``"posix_fd"``: every buffer can be given to other processes (`Buffer.export`), unless it is
-            allocated with ``shareable=False``. None: only those that are allocated with ``shareable=True``.
-        placement: on which of several devices new memory is made: ``"fill"`` the first that has room, ``"balance"``
-            them, or ``"near"``: the device of the request's stream first.
-        spill: ``"host"``: what the devices, or the limit, have no room for lies on the host, in the same contiguous
-            range; it is slower to reach, counted apart, and `limit` does not count it. None: such a request is refused.
-            Needs the policy ``"lake"``.
-        allocation_type: ``"pinned"``, CUDA's word for memory that stays where it is. ``"managed"`` is refused: memory
-            that the driver migrates cannot be mapped by a pool.
-        decay: give back what was not needed for so many seconds; None: never. A thread looks after it, so it also
-            happens while the program does something else.
-        on_failure: one or more functions that are asked, in order, before a request is refused. Each is called with the
-            size of the request and without any lock; if one returns something true (because it freed memory), the
-            request is tried again. It is refused all the same when twice in a row nothing has changed, or after
-            100 times.
-        on_high: ``(bytes, function)``: the function is called with the pool when what it holds reaches so many bytes,
-            and again when that happens after it was below.
+        devices: one device, or several devices of one driver that can access each other's memory. A buffer of a pool
+            over several devices is one range of addresses; its memory may be on all of them. Several devices need the
+            policy ``"lake"``.
+        policy: how a request is served: a name, PyTorch's configuration string, or options (see `memlake.policies`).
+        limit: the most that the pool may hold, in bytes or as a share of the device such as ``"90%"``. None: no limit.
+            The limit may be changed later. "Held" is what PyTorch calls reserved.
+        max_size: a limit that cannot be changed later.
+        release_threshold: how many bytes the pool keeps when the program waits for a stream, an event or a device. Free
+            memory above the threshold is released then. ``"max"``: freed memory stays until `trim`. CUDA's default is
+            0.
+        initial_size: memory to take from the driver at once, for the default stream.
+        location: where the memory is: ``"device"``, ``"host"``, or ``"host_numa"`` for the NUMA node of the host that
+            is nearest to the first device. All devices of the pool and the CPU can access host memory. Host memory
+            needs the policy ``"lake"``. A share such as ``"50%"`` is then a share of the memory of the machine.
+        handle_type: ``"posix_fd"``: every buffer can be exported to other processes (`Buffer.export`), unless it is
+            allocated with ``shareable=False``. None: only buffers that are allocated with ``shareable=True``.
+        placement: on which of several devices new memory is created: ``"fill"``: the first device with room;
+            ``"balance"``: the devices evenly; ``"near"``: the device of the request's stream first.
+        spill: ``"host"``: memory for which the devices or the limit have no room is created on the host, in the same
+            contiguous range. It is slower to access, is counted separately, and does not count against `limit`. None:
+            such a request is refused. Spilling needs the policy ``"lake"``.
+        allocation_type: ``"pinned"``, CUDA's word for memory that the driver does not migrate. ``"managed"`` is
+            refused: a pool cannot map managed memory.
+        decay: release memory that was not needed for this many seconds. None: never. A background thread does it.
+        on_failure: one or more functions, called in order before a request is refused. The pool calls each with the
+            size of the request and without holding a lock. If one returns a true value, for instance because it freed
+            memory, the pool tries again. The pool refuses the request if two retries in a row changed nothing, or
+            after 100 retries.
+        on_high: ``(bytes, function)``: the pool calls the function with itself when the memory it holds rises to so
+            many bytes, and again after it was below.
 
     Raises:
-        ConfigError: if an argument makes no sense, or names what is not offered yet.
+        ConfigError: if an argument is invalid or not supported.
         OutOfMemory: if there is no memory for `initial_size`.
     """
 
@@ -120,7 +120,7 @@ class Pool(_native.Pool, PoolAttributes, Closable):
 
     _recording: Recording | None
     on_failure: tuple[FailureCallback, ...]
-    """The functions that are asked before a request is refused."""
+    """The functions that the pool calls before it refuses a request."""
 
     def __init__(
         self,
@@ -181,46 +181,47 @@ class Pool(_native.Pool, PoolAttributes, Closable):
 
     @classmethod
     def _default_of(cls, device: Device) -> Self:
-        """The pool that a device has from the start; see `memlake.default_pool`."""
+        """Makes the default pool of a device; see `memlake.default_pool`."""
         pool = cls(device)
         pool._is_default = True
         return pool
 
     @property
     def device(self) -> Device:
-        """The device whose memory it is, or the first of several."""
+        """The device of the pool, or the first of several."""
         return self._on
 
     @property
     def devices(self) -> tuple[Device, ...]:
-        """The devices whose memory it is."""
+        """The devices of the pool."""
         return self._all
 
     @property
     def policy(self) -> Options:
-        """How memory is found."""
+        """The policy of the pool with its options."""
         return self._policy
 
     @property
     def location(self) -> str:
-        """Where its memory lies: ``"device"``, ``"host"`` or ``"host_numa"``."""
+        """Where the memory of the pool is: ``"device"``, ``"host"`` or ``"host_numa"``."""
         return self._location
 
     @property
     def handle_type(self) -> str | None:
-        """``"posix_fd"`` if its buffers can be given to other processes without saying so one by one."""
+        """``"posix_fd"`` if buffers are exportable by default, else None."""
         return self._handle_type
 
     @property
     def is_open(self) -> bool:
-        """False once it, or its device, was closed."""
+        """False after the pool or its device was closed."""
         return self._is_open
 
     @property
     def limit(self) -> int | None:
-        """What it may hold, in bytes; None: no limit. Settable: bytes, a size or a share such as ``"90%"``.
+        """The most that the pool may hold in bytes; None: no limit. Settable: bytes, a size or a share as ``"90%"``.
 
-        A limit below what is held takes nothing away: requests that need more memory are refused, and `trim` helps.
+        Setting a limit below the held memory releases nothing. The pool then refuses requests that need more memory
+        from the driver; `trim` releases cached memory.
         """
         return self._limit
 
@@ -236,22 +237,22 @@ class Pool(_native.Pool, PoolAttributes, Closable):
 
     @property
     def max_size(self) -> int | None:
-        """What it may hold, fixed when it was made; None: no such cap."""
+        """The most that the pool may ever hold, in bytes; None: no such limit. It cannot be changed."""
         return self._max_size
 
     @property
     def decay(self) -> float | None:
-        """After how many seconds memory that was not needed is given back; None: never. Fixed when it was made."""
+        """After how many seconds unneeded memory is released; None: never. It cannot be changed."""
         return self._decay
 
     @property
     def is_default(self) -> bool:
-        """True for the pool that its device has from the start (`memlake.default_pool`). It cannot be closed."""
+        """True for the default pool of a device (`memlake.default_pool`), which cannot be closed."""
         return self._is_default
 
     @property
     def peer_accessible_by(self) -> PeerDevices:
-        """The devices beside its own that reach its memory: a live set, to be changed or replaced."""
+        """The other devices that can access the memory of the pool. Changing this set changes the access."""
         return PeerDevices(self)
 
     @peer_accessible_by.setter
@@ -259,17 +260,17 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         PeerDevices(self).replace(devices)
 
     def reserve(self, nbytes: Size, *, stream: StreamLike = None) -> None:
-        """Takes memory from the driver now, so that later requests need not.
+        """Takes memory from the driver in advance.
 
-        Afterwards one free block of this size is there for the stream, in one piece. What is there already counts.
+        Afterwards the stream has one contiguous free block of at least this size. Existing free memory counts.
 
         Args:
-            nbytes: how much; a share such as ``"50%"`` is of the device.
-            stream: whose requests it is for; None: the default stream.
+            nbytes: the size of the block. A share such as ``"50%"`` is a share of the device.
+            stream: the stream whose requests the block is for. None: the default stream.
 
         Raises:
-            OutOfMemory: if there is no memory for it.
-            ConfigError: with the policy ``"direct"``, which keeps nothing.
+            OutOfMemory: if there is no memory for the block.
+            ConfigError: with the policy ``"direct"``, which keeps no free memory.
         """
         size = parse_bytes(nbytes, of=self._total, what="nbytes")
         if self._policy.name == "direct":
@@ -279,49 +280,51 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         self._tell_ifhigh_mark()
 
     def trim(self, keep: Size = 0) -> int:
-        """Gives cached memory back to the driver. Waits for no stream: what is live or pending stays, and so does freed
-        memory on which its stream may still work. So wait first (`Stream.sync`), then trim.
+        """Releases cached memory to the driver.
+
+        This does not wait for streams. Live and pending memory stays, and so does freed memory that its stream may
+        still use. To release all of it, wait first (`Stream.sync`).
 
         Args:
-            keep: bytes that stay held, if so many are: what to keep, not what to give back.
+            keep: how many bytes the pool keeps.
 
         Returns:
-            How many bytes were given back.
+            How many bytes were released.
         """
         return self._trim(parse_bytes(keep, of=self._total, what="keep"))
 
     def stats(self) -> PoolStats:
-        """Everything it counts, from one moment."""
+        """Returns all counters of the pool, read at one moment."""
         return PoolStats.of(self._stats(), self._effective_limit())
 
     def reset_peaks(self) -> None:
-        """Lets the peaks in `stats` begin again at what is now."""
+        """Resets the peaks in `stats` to the current values."""
         self._reset_peaks()
 
     def snapshot(self) -> PoolSnapshot:
-        """All its segments and blocks, from one moment."""
+        """Returns all segments and blocks of the pool, read at one moment."""
         from memlake.pool.snapshot import PoolSnapshot
 
         return PoolSnapshot(self._snapshot())
 
     def check(self) -> None:
-        """Verifies that everything is as it must be (I1 to I8 in docs/design/).
+        """Checks the invariants of the pool (I1 to I8 in docs/design/).
 
         Raises:
-            BrokenInvariant: if it is not; the message begins with the name of the invariant.
+            BrokenInvariant: if one does not hold. The message begins with the name of the invariant.
         """
         broken = self._find_broken_invariant()
         if broken is not None:
             raise BrokenInvariant(broken)
 
     def record(self, path: str | os.PathLike[str]) -> Recording:
-        """Writes a trace of what the pool does from now on; see `Recording`.
+        """Starts to record a trace of the pool; see `Recording`.
 
         Args:
-            path: a file ending in ``.npz``, ``.txt`` or ``.parquet``.
+            path: the file to write, ending in ``.npz``, ``.txt`` or ``.parquet``.
 
         Raises:
-            ConfigError: if the file cannot be written there, or the pool is recording already.
+            ConfigError: if the file cannot be written, or the pool is already recording.
         """
         from memlake.pool.recording import Recording
 
@@ -338,24 +341,24 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         return recording
 
     def export(self) -> tuple[Share, ...]:
-        """Exports every buffer that is live, in the order of the allocations; see `Buffer.export`. All or none.
+        """Exports all live buffers in the order of their allocation, or none of them; see `Buffer.export`.
 
-        Which is which: `Share.address` is the `ptr` of the buffer.
+        `Share.address` is the `ptr` of the exported buffer.
 
         Raises:
-            ConfigError: if a buffer is live that was not allocated to be shared.
+            ConfigError: if a live buffer is not shareable.
         """
         from memlake.sharing.share import export_pool
 
         return export_pool(self, self._all)
 
     def close(self) -> None:
-        """Gives all its memory back, then stops its recording.
+        """Releases all memory of the pool, then stops its recording.
 
         Raises:
-            InvalidFree: while buffers are live (nothing was changed), if it was closed before, or if it is the default
-                pool of its device.
-            OSError: if the recording cannot be written; the pool is closed then.
+            InvalidFree: while buffers are live (nothing was changed), if the pool is already closed, or if it is the
+                default pool of its device.
+            OSError: if the recording cannot be written. The pool is closed nevertheless.
         """
         if self._is_default and self.is_open:
             raise InvalidFree(f"{self!r} is the default pool of its device and lives as long; trim() empties it")
@@ -364,7 +367,7 @@ class Pool(_native.Pool, PoolAttributes, Closable):
             self._recording.stop()
 
     def _allocate_slowly(self, nbytes: Size, stream: StreamLike, shareable: bool | None) -> Buffer:
-        """allocate() where the fast path in the core has no answer."""
+        """Serves a call of allocate() that the fast path in the core does not handle."""
         size = parse_bytes(nbytes, of=self._total, what="nbytes")
         if shareable is not None and not isinstance(shareable, bool):
             raise ConfigError(f"shareable must be True, False or None, got {shareable!r}")
@@ -376,12 +379,12 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         return buffer  # type: ignore[no-any-return]
 
     def _until_there_is_memory(self, size: int, attempt: Callable[[], Any]) -> Any:
-        """Tries until it works or nobody wants to try again. `attempt` answers with a dict if there is no memory."""
+        """Calls `attempt` until it succeeds or `on_failure` asks for no retry. A dict as result means: no memory."""
         answer = attempt()
         tries = in_vain = 0
         while isinstance(answer, dict):
             refusal = answer
-            # Whoever always answers "try again" must not keep the caller for ever.
+            # A function that always asks for a retry must not block the caller forever.
             may_ask = tries < _MOST_TRIES and in_vain < _MOST_IN_VAIN
             if not may_ask or not any(function(size) for function in self.on_failure):
                 shortage = Shortage.of(refusal, self._policy, self._location)
@@ -396,22 +399,22 @@ class Pool(_native.Pool, PoolAttributes, Closable):
 
     def _set_release_threshold(self, threshold: int) -> None:
         if isinstance(self._policy, DriverOptions):
-            self._set_driver_threshold(threshold)  # the driver sees every wait by itself
+            self._set_driver_threshold(threshold)  # the driver applies the threshold at every wait
         else:
             for device in self._all:
                 device._set_told_of_waits(self, threshold != NEVER_RELEASE)
         self._release_threshold = threshold
 
     def _release_above_threshold(self) -> None:
-        """The program has waited for something on a device of this pool."""
+        """Releases free memory above the threshold, after the program has waited for a device of this pool."""
         try:
             if self._held > self._release_threshold:
                 self._trim(self._release_threshold)
         except ClosedError:
-            pass  # meanwhile
+            pass  # another thread closed the pool
 
     def _release_unused(self) -> None:
-        """A period of `decay` is over: what was not needed in it goes, but for what the threshold keeps."""
+        """Releases the memory that was not needed in the last `decay` period, down to the release threshold."""
         kept = 0 if self._release_threshold == NEVER_RELEASE else self._release_threshold
         self._trim(max(self._take_recent_peak(), kept))
 
@@ -429,7 +432,7 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         try:
             self.close()
         except (MemlakeError, OSError):
-            # The error that ends the block is the one to see. Its buffers may be live; the pool goes with the last.
+            # The error that ends the block is the one to raise. Buffers may still be live; the last one ends the pool.
             if error is None:
                 raise
 

@@ -1,4 +1,4 @@
-"""Recordings: a pool writes down what it does, as a trace."""
+"""Recordings: a `Recording` writes the operations of a pool to a trace file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ENDINGS = (".npz", ".txt", ".parquet")
 
 
 class Recording(Scoped):
-    """What a pool does from now on. `Pool.record` starts one; it is written when it is stopped.
+    """Records the operations of a pool as a trace. `Pool.record` starts it; `stop` writes the file.
 
     ::
 
@@ -34,9 +34,10 @@ class Recording(Scoped):
             train_one_step()
         memlake.compare(memlake.Trace.load("step.npz"), capacity="80GiB")
 
-    Buffers that are live when it starts come first in the trace. It grows by about 30 bytes of memory per operation.
-    What `Pool.trim` spared because a stream still worked on it is not in the trace; only how much was kept.
-    One that is still open when the process ends is written then; one that is dropped, too, with a ResourceWarning.
+    The trace begins with the buffers that are live at the start. A recording needs about 30 bytes of memory per
+    operation. For `Pool.trim` the trace has the number of bytes that were kept; it does not name the blocks that a
+    stream still used. A recording that is open when the process ends is written then. A recording that is dropped is
+    written with a ResourceWarning.
     """
 
     __slots__ = ("__weakref__", "_metadata", "_path", "_pool", "_trace")
@@ -49,7 +50,7 @@ class Recording(Scoped):
         self._path = Path(path)
         if self._path.suffix not in _ENDINGS:
             raise ConfigError(f"{str(self._path)!r} must end in one of {', '.join(_ENDINGS)}")
-        # Asked now: at the end of a long run it is too late.
+        # Checked now: at the end of a long run it would be too late.
         if not self._path.parent.is_dir() or not os.access(self._path.parent, os.W_OK):
             raise ConfigError(f"the folder of {str(self._path)!r} does not exist or cannot be written to")
         if self._path.is_dir():
@@ -64,20 +65,20 @@ class Recording(Scoped):
 
     @property
     def path(self) -> Path:
-        """Where it is written to."""
+        """The file that the trace is written to."""
         return self._path
 
     @property
     def is_open(self) -> bool:
-        """False once it was stopped."""
+        """False after stop()."""
         return self._pool is not None
 
     def stop(self) -> Trace:
-        """Ends the recording, writes the file and returns what is in it.
+        """Ends the recording, writes the file and returns the trace.
 
         Raises:
-            InvalidFree: if it was stopped before.
-            OSError: if the file cannot be written; then the trace is in `trace`.
+            InvalidFree: if the recording was already stopped.
+            OSError: if the file cannot be written. The trace is then available as `trace`.
         """
         from memlake.trace import Trace
 
@@ -100,7 +101,7 @@ class Recording(Scoped):
 
     @property
     def trace(self) -> Trace | None:
-        """What was recorded; None until it is stopped."""
+        """The recorded trace; None until the recording is stopped."""
         return self._trace
 
     def _end_block(self, error: BaseException | None) -> None:
@@ -115,7 +116,7 @@ class Recording(Scoped):
                 warnings.warn(text, ResourceWarning, stacklevel=2)
 
     def _stop_late(self) -> None:
-        """Writes what nobody has stopped. A forked child has nothing to write: the recording is its parent's."""
+        """Stops a recording that the program did not stop. A forked child writes nothing; its parent does."""
         with suppress(MemlakeError):
             self.stop()
         self._pool = None

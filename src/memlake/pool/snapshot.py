@@ -1,4 +1,4 @@
-"""Everything a pool knows at one instant: its segments and their blocks."""
+"""Pool snapshots: the segments and blocks of a pool at one moment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLUMNS = (
     *("segment", "segment_size", "page", "address", "nbytes", "requested"),
     *("stream", "state", "is_small", "id", "on_host"),
 )
-# PyTorch's words for the states in which a block's bytes count; the others are no blocks there.
+# PyTorch's names of the states. Blocks in other states have no counterpart in PyTorch.
 _TORCH_STATES = {
     "free": "inactive",
     "claimed": "inactive",
@@ -31,12 +31,12 @@ class BlockInfo:
     """One block.
 
     Attributes:
-        address, nbytes: where it lies.
-        requested: what the caller asked for; 0 if nobody has it.
-        state: ``"live"``, ``"pending"``, ``"free"``; ``"unmapped"``: addresses without memory; ``"lent"``: in use
-            through a buffer elsewhere, where its bytes count; ``"dead"``: addresses that wait to be mapped or unmapped;
-            ``"claimed"``: free memory that a request will take for which more is being made.
-        stream: handle of the stream that it is for.
+        address, nbytes: the range of the block.
+        requested: the requested size; 0 if the block is not in use.
+        state: ``"live"``, ``"pending"``, ``"free"``; ``"unmapped"``: addresses without memory; ``"lent"``: in use by
+            a buffer in another segment, which counts its bytes; ``"dead"``: addresses that wait to be mapped or
+            unmapped; ``"claimed"``: free memory for a request for which the pool is still creating the rest.
+        stream: the handle of the stream of the block.
         on_host: how many of its bytes were spilled to the host.
     """
 
@@ -53,10 +53,10 @@ class SegmentInfo:
     """One segment: a contiguous range of addresses, tiled by its blocks.
 
     Attributes:
-        address, nbytes: the range.
-        page: the size of its pages if it is expandable, else 0.
-        is_small: True if it serves small requests.
-        blocks: in order of their addresses.
+        address, nbytes: the range of the segment.
+        page: the page size of an expandable segment, else 0.
+        is_small: True if the segment serves small requests.
+        blocks: the blocks by address.
     """
 
     address: int
@@ -67,35 +67,35 @@ class SegmentInfo:
 
     @property
     def is_expandable(self) -> bool:
-        """True if it gets and loses memory page by page."""
+        """True if memory is mapped to the segment page by page."""
         return self.page != 0
 
     @property
     def held(self) -> int:
-        """Bytes of memory behind its addresses."""
+        """The physical memory of the segment in bytes."""
         return sum(block.nbytes for block in self.blocks if block.state in _TORCH_STATES)
 
     @property
     def held_on_host(self) -> int:
-        """Of these, the bytes that were spilled to the host."""
+        """The part of `held` that was spilled to the host."""
         return sum(block.on_host for block in self.blocks)
 
 
 class PoolSnapshot:
-    """Segments and blocks of a pool at one instant. Taking one copies a table; the objects are made when asked for."""
+    """The segments and blocks of a pool at one moment. A snapshot copies a table; `segments` makes the objects."""
 
     def __init__(self, rows: bytes) -> None:
-        """From the core's table; use `Pool.snapshot`."""
+        """Reads the table of the core. `Pool.snapshot` makes a snapshot."""
         self._table = np.frombuffer(rows, np.uint64).reshape(-1, len(_COLUMNS))
 
     @property
     def table(self) -> dict[str, np.ndarray[Any, np.dtype[np.uint64]]]:
-        """One array per column, one entry per block, in order of addresses."""
+        """One array per column, with one entry per block, by address."""
         return {name: self._table[:, index] for index, name in enumerate(_COLUMNS)}
 
     @cached_property
     def segments(self) -> tuple[SegmentInfo, ...]:
-        """The segments, in order of their addresses."""
+        """The segments by address."""
         found: dict[int, tuple[list[int], list[BlockInfo]]] = {}
         for row in self._table.tolist():
             segment, _, _, address, nbytes, requested, stream, state, _, _, on_host = row
@@ -107,10 +107,10 @@ class PoolSnapshot:
         )
 
     def total(self, state: str) -> int:
-        """Bytes of the blocks in one state.
+        """Returns the sum of the sizes of all blocks in a state.
 
         Raises:
-            ConfigError: if there is no such state; see `BlockInfo`.
+            ConfigError: if there is no such state. `BlockInfo` lists the states.
         """
         if state not in _STATES:
             raise ConfigError(f"no block has the state {state!r}; there are {', '.join(_STATES)}")
@@ -118,7 +118,7 @@ class PoolSnapshot:
         return int(self._table[column, _COLUMNS.index("nbytes")].sum())
 
     def to_torch(self) -> dict[str, Any]:
-        """In the shape of ``torch.cuda.memory._snapshot()``, so that PyTorch's viewer draws it."""
+        """Returns the snapshot in the format of ``torch.cuda.memory._snapshot()``, for PyTorch's viewer."""
         segments = []
         for segment in self.segments:
             blocks = [
@@ -151,7 +151,7 @@ class PoolSnapshot:
         return {"segments": segments, "device_traces": [[]]}
 
     def __len__(self) -> int:
-        """How many blocks there are."""
+        """The number of blocks."""
         return len(self._table)
 
     def __repr__(self) -> str:

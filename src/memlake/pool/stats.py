@@ -1,4 +1,4 @@
-"""What a pool counts, and the same under the names that users of PyTorch, RMM, CuPy and CUDA know."""
+"""Pool statistics, and their names in PyTorch, RMM, CuPy and CUDA."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class StreamStats:
     """The memory of one stream, in bytes.
 
     Attributes:
-        stream: its handle; 0: the default stream.
-        live: blocks in use that were allocated for it.
+        stream: the handle of the stream; 0: the default stream.
+        live: blocks in use that were allocated for this stream.
         pending: freed blocks of its segments that another stream may still use.
-        free: cached blocks that a request of this stream gets at once.
+        free: cached blocks that can serve a request of this stream at once.
     """
 
     stream: int
@@ -27,32 +27,32 @@ class StreamStats:
 
 @dataclass(frozen=True, kw_only=True)
 class PoolStats:
-    """Everything a pool counts, from one moment. Sizes in bytes; a peak is the largest value since `reset_peaks`.
+    """The counters of a pool at one moment. Sizes are in bytes. A peak is the largest value since `reset_peaks`.
 
     ``live + pending + free == held + held_on_host``, and ``requested <= allocated`` is at most that.
 
     Attributes:
-        requested: what callers asked for, until their blocks are free again.
-        allocated: their blocks with slack, until the call of close(). The same as `live`.
-        live: blocks in use, with slack.
-        pending: freed, but some stream may still use it.
-        free: cached, ready for a request.
-        held: physical memory, created and not released: on the pool's devices, or on the host with
-            ``location="host"``.
-        held_on_host: what was spilled to the host beside that (``spill="host"``); no limit counts it.
-        limit: what may be held; None: no limit but the device.
+        requested: the sum of the requested sizes, until their blocks are free again.
+        allocated: the sum of the block sizes, rounding included, until close(). Same as `live`.
+        live: blocks in use, rounding included.
+        pending: freed blocks that a stream may still use.
+        free: cached blocks, ready for a request.
+        held: physical memory that was created and not released, on the pool's devices, or on the host with
+            ``location="host"``. PyTorch calls it reserved.
+        held_on_host: memory that was spilled to the host (``spill="host"``). It does not count against `limit`.
+        limit: the most that the pool may hold; None: only the size of the device limits it.
         largest_contiguous: the largest free block.
-        requested_peak, allocated_peak, active_peak, held_peak, held_on_host_peak: peaks; active is live and pending.
+        requested_peak, allocated_peak, active_peak, held_peak, held_on_host_peak: peaks; active is live plus pending.
         fragmentation_at_peak: ``1 - allocated / held``, both read when held reached its peak; 0 if nothing was held.
         gmlake_fragmentation: ``1 - active_peak / held_peak``, the figure of the GMLake paper, for comparison.
         num_allocations, num_frees, num_live, num_pending, num_segments: counts.
-        num_alloc_retries: requests for which everything cached had to be given back to the driver.
-        num_ooms: requests that found no memory.
+        num_alloc_retries: requests for which the pool had to release all cached memory first.
+        num_ooms: requests that were refused because there was no memory.
         host_waits: how often the host had to wait for a stream.
-        driver_calls: calls of this pool to the driver, by CUDA name.
-        modelled_driver_ms: what they would take on a GPU, by the cost table (core/driver/cost_model.hpp).
+        driver_calls: the driver calls of this pool, by CUDA name.
+        modelled_driver_ms: the time of these calls on a GPU, by the cost table (core/driver/cost_model.hpp).
         streams: the memory of each stream.
-        policy_counters: what only this policy counts, for instance how many chunks a lake has moved.
+        policy_counters: counters that only this policy has, for instance the number of chunks that a lake moved.
     """
 
     requested: int
@@ -86,7 +86,7 @@ class PoolStats:
 
     @classmethod
     def of(cls, native: dict[str, Any], limit: int | None) -> PoolStats:
-        """From what the core answers."""
+        """Converts the figures of the core."""
         held_peak, active = native["held_peak"], native["active"]
         allocated = native["allocated"]
         return cls(
@@ -124,13 +124,13 @@ class PoolStats:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain numbers, lists and dicts, for JSON."""
+        """Returns all figures as numbers, lists and dicts, for JSON."""
         return asdict(self)
 
     def to_torch(self) -> dict[str, int]:
-        """Under the keys of ``torch.cuda.memory_stats()``: what PyTorch calls reserved is held here.
+        """Returns the figures under the keys of ``torch.cuda.memory_stats()``. PyTorch calls held memory reserved.
 
-        A subset: keys of what a pool does not count are left out, not filled with zeros.
+        Keys for figures that a pool does not count are left out.
         """
         return {
             "requested_bytes.all.current": self.requested,
@@ -150,9 +150,9 @@ class PoolStats:
         }
 
     def to_rmm(self) -> dict[str, int]:
-        """Under the names of ``rmm.statistics.Statistics``, but for ``total_bytes`` and ``peak_count``.
+        """Returns the figures under the names of ``rmm.statistics.Statistics``.
 
-        A pool counts neither.
+        ``total_bytes`` and ``peak_count`` are left out; a pool does not count them.
         """
         return {
             "current_bytes": self.requested,
@@ -162,7 +162,7 @@ class PoolStats:
         }
 
     def to_cupy(self) -> dict[str, int]:
-        """Under the names of the methods of ``cupy.cuda.MemoryPool``."""
+        """Returns the figures under the method names of ``cupy.cuda.MemoryPool``."""
         return {
             "used_bytes": self.live + self.pending,
             "free_bytes": self.free,
@@ -171,7 +171,7 @@ class PoolStats:
         }
 
     def to_cuda(self) -> dict[str, int]:
-        """Under the names of CUDA's pool attributes (``CU_MEMPOOL_ATTR_...``, as cuda.core writes them)."""
+        """Returns the figures under the names of CUDA's pool attributes (``CU_MEMPOOL_ATTR_...``), as in cuda.core."""
         return {
             "reserved_mem_current": self.held,
             "reserved_mem_high": self.held_peak,
