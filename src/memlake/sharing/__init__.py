@@ -1,4 +1,4 @@
-"""Memory that several processes see: export a buffer here, open it there.
+"""Sharing memory between processes: one process exports a buffer, another one opens it.
 
 ::
 

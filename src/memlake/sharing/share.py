@@ -1,4 +1,4 @@
-"""Shares: the right to open a buffer's memory, as something that travels to another process."""
+"""Shares: a `Share` is an exported buffer that can be sent to another process."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ __all__ = ["Share", "export_buffer", "export_pool", "receive"]
 
 
 class Share(Closable, FactoryMade):
-    """The memory of one buffer, as another process may be given it. `Buffer.export` and `receive` make it.
+    """An exported buffer. `Buffer.export` and `receive` make it.
 
-    It holds a file descriptor of each chunk. Only who is given them reaches the memory, and they keep it alive: after
-    the buffer was closed, and after its process has ended. Close the share when it was sent or opened.
+    A share has a file descriptor of each chunk of the buffer. Only a process that has the descriptors can open the
+    memory. The descriptors keep the memory alive, even after the buffer is closed and the exporting process has ended.
+    Close the share after it was sent or opened.
 
-    It travels with `send` over a Unix socket, and through `multiprocessing`: as an argument of a process that is
-    started with ``spawn``, through a queue or a connection. Each time it arrives as a share of its own.
+    `send` sends a share over a Unix socket. `multiprocessing` can send it as an argument of a process that is started
+    with ``spawn``, through a queue or through a connection. The receiver gets a share with descriptors of its own.
     """
 
     __slots__ = ("__weakref__", "_descriptors", "_is_open", "_layout")
@@ -54,22 +55,22 @@ class Share(Closable, FactoryMade):
 
     @property
     def nbytes(self) -> int:
-        """How large the buffer is."""
+        """The size of the buffer in bytes."""
         return self._layout.nbytes
 
     @property
     def address(self) -> int:
-        """Where the buffer lies in the process that exported it: `Buffer.ptr` there."""
+        """The address of the buffer in the exporting process: its `Buffer.ptr`."""
         return self._layout.address
 
     @property
     def chunk_sizes(self) -> tuple[int, ...]:
-        """The size of each chunk, in order. The last one may end behind the buffer."""
+        """The size of each chunk, in order. The last chunk may be larger than the rest of the buffer."""
         return tuple(nbytes for nbytes, _ in self._layout.chunks())
 
     @property
     def device_uuids(self) -> tuple[str, ...]:
-        """The devices that the chunks lie on."""
+        """The UUIDs of the devices of the chunks."""
         return tuple(str(UUID(bytes=uuid)) for uuid in self._layout.uuids)
 
     @property
@@ -78,40 +79,40 @@ class Share(Closable, FactoryMade):
         return self._is_open
 
     def open(self, device: Device | Sequence[Device] | None = None, *, read_only: bool = False) -> SharedBuffer:
-        """Opens the memory in this process: one contiguous range that shows the exporter's own bytes.
+        """Maps the memory into this process as one contiguous range. It has the same bytes as the exported buffer.
 
-        The buffer does not need the share any more, nor the process that exported it.
+        The shared buffer stays valid after the share is closed and after the exporting process has ended.
 
         Args:
-            device: who uses it: a device, or several of one driver. None: the devices that it lies on, which this
-                process must have.
-            read_only: True to let nobody write through this buffer. A guard against mistakes: whoever has the share may
-                open it again.
+            device: the device, or several devices of one driver, that get access. None: the devices of the memory,
+                which this process must have.
+            read_only: True to map the memory read-only. This prevents mistakes; it is no protection, because the share
+                can be opened again.
 
         Raises:
             ClosedError: if the share is closed.
-            ConfigError: if this process does not have the devices, or a descriptor is no memory of theirs.
-            DriverError: as the driver answers.
+            ConfigError: if this process does not have the devices, or a descriptor is not memory of these devices.
+            DriverError: if the driver refuses.
         """
         self._require_open()
         return open_share(self._layout, self._descriptors, device, read_only=read_only)
 
     def send(self, over: socket.socket) -> None:
-        """Sends it to the other end of a connected Unix socket, where `receive` is waiting. It stays open here.
+        """Sends the share over a connected Unix socket, to a process that calls `receive`. The share stays open.
 
         Raises:
-            ClosedError: if it is closed.
-            ConfigError: if it is no Unix socket.
-            OSError: as the socket answers.
+            ClosedError: if the share is closed.
+            ConfigError: if the socket is not a Unix socket.
+            OSError: if the socket fails.
         """
         self._require_open()
         send_share(over, self._layout, self._descriptors)
 
     def close(self) -> None:
-        """Closes its descriptors. Buffers that were opened from it stay.
+        """Closes the descriptors. Buffers that were opened from the share stay open.
 
         Raises:
-            InvalidFree: if it was closed before.
+            InvalidFree: if the share is already closed.
         """
         if not self._is_open:
             raise InvalidFree(f"{self!r} was closed before")
@@ -143,27 +144,27 @@ class Share(Closable, FactoryMade):
 
 
 def receive(over: socket.socket) -> Share:
-    """Receives a share that the other end of a connected Unix socket sends with `Share.send`. Waits for it.
+    """Waits for a share that another process sends with `Share.send`, and returns it.
 
-    Nothing that comes is trusted: what is no share, or not all of one, is refused, and its descriptors are closed.
+    The received data is checked. An incomplete or malformed share is refused, and its descriptors are closed.
 
     Args:
-        over: a connected Unix socket. A timeout that it has holds for each message.
+        over: a connected Unix socket. Its timeout applies to each message.
 
     Raises:
-        ConfigError: if it is no Unix socket, or what comes is no share.
-        OSError: as the socket answers.
+        ConfigError: if the socket is not a Unix socket, or the data is not a share.
+        OSError: if the socket fails.
     """
     return Share._make(*receive_share(over))
 
 
 def export_buffer(buffer: _native.Lease) -> Share:
-    """The share of a live buffer; `Buffer.export` says more."""
+    """Exports a live buffer; see `Buffer.export`."""
     return _share_of(_native.export_lease(buffer), [Device._of(core) for core in buffer._devices])
 
 
 def export_pool(pool: _native.Pool, devices: Sequence[Device]) -> tuple[Share, ...]:
-    """The shares of all live buffers of a pool on these devices; `Pool.export` says more."""
+    """Exports all live buffers of a pool on these devices; see `Pool.export`."""
     exported = _native.export_pool(pool)
     try:
         return tuple(_share_of(parts, devices) for parts in exported)
@@ -176,7 +177,7 @@ def export_pool(pool: _native.Pool, devices: Sequence[Device]) -> tuple[Share, .
 def _share_of(parts: tuple[int, int, list[int], list[int], list[int]], devices: Sequence[Device]) -> Share:
     address, nbytes, descriptors, sizes, numbers = parts
     try:
-        # Only those that memory lies on: others need not be there where it is opened.
+        # Only devices that have memory of the buffer: the importing process need not have the others.
         used = sorted(set(numbers))
         uuids = [UUID(devices[number].uuid).bytes for number in used]
         chunks = [(size, used.index(number)) for size, number in zip(sizes, numbers, strict=True)]
@@ -188,10 +189,10 @@ def _share_of(parts: tuple[int, int, list[int], list[int], list[int]], devices: 
 
 
 def _reduce(share: Share) -> tuple[Callable[[Any], Share], tuple[Any]]:
-    """For multiprocessing: any number of descriptors, as a socket in which they lie ready."""
+    """Pickles a share for multiprocessing: as a socket that already contains the message with the descriptors."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        ours.setblocking(False)  # nobody reads yet, so waiting would be for ever
+        ours.setblocking(False)  # no process reads yet, so a blocking send could wait forever
         try:
             share.send(ours)
         except BlockingIOError:
@@ -201,7 +202,7 @@ def _reduce(share: Share) -> tuple[Callable[[Any], Share], tuple[Any]]:
         popen = context.get_spawning_popen()
         if popen is None:
             return _rebuild, (reduction.DupFd(theirs.fileno()),)
-        # A new process inherits it when it starts, which is later; then nobody needs it here.
+        # The new process inherits the descriptor when it starts; it is closed here with the Popen object.
         inherited = os.dup(theirs.fileno())
         weakref.finalize(popen, os.close, inherited)
         return _rebuild, (reduction.DupFd(inherited),)

@@ -1,4 +1,4 @@
-"""Shared buffers: memory that another process exported."""
+"""Shared buffers: a `SharedBuffer` maps memory that another process exported."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _INVALID_DEVICE = 101
 
 
 class SharedBuffer(Memory, FactoryMade):
-    """Memory that another process exported, as one contiguous range of device addresses. `Share.open` gives it.
+    """Memory that another process exported, as one contiguous range of device addresses. `Share.open` returns it.
 
-    The bytes are the exporter's own: what one process writes the others see, when its work is finished. The memory
-    stays when the exporter closes its buffer, exits or is killed.
+    All processes see the same bytes: a write is visible to the others when the work that writes has finished. The
+    memory stays when the exporter closes its buffer, exits or is killed.
     """
 
     __slots__ = ("__weakref__", "_core", "_homes", "_is_read_only", "_live_views", "_nbytes", "_user")
@@ -44,7 +44,7 @@ class SharedBuffer(Memory, FactoryMade):
 
     _core: _native.ImportedMemory
     _nbytes: int
-    _homes: tuple[tuple[Device, int], ...]  # where its bytes lie, in order: neighbours on one device are one
+    _homes: tuple[tuple[Device, int], ...]  # (device, bytes) in order; adjacent memory on one device is one entry
     _user: Device
     _is_read_only: bool
     _live_views: LiveViews
@@ -69,29 +69,31 @@ class SharedBuffer(Memory, FactoryMade):
 
     @property
     def ptr(self) -> int:
-        """The device address of its first byte, in this process."""
+        """The device address of the first byte, in this process."""
         self._require_open()
         return self._core.address
 
     @property
     def address(self) -> int:
-        """The same as `ptr`."""
+        """Same as `ptr`."""
         return self.ptr
 
     @property
     def nbytes(self) -> int:
-        """How many bytes it has."""
+        """The size in bytes."""
         return self._nbytes
 
     @property
     def device(self) -> Device:
-        """The device that uses it when no stream is named: that whose memory it begins with, if that was opened for it,
-        else the first one that it was opened for."""
+        """The device whose default stream is used when no stream is given.
+
+        That is the device of the first byte if the share was opened for it, else the first device of `Share.open`.
+        """
         return self._user
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
-        """Where its bytes lie: parts in order of their offset; neighbours on one device are one piece."""
+        """The pieces of the buffer by offset. Adjacent memory on one device is one piece."""
         ends = accumulate(nbytes for _, nbytes in self._homes)
         return tuple(
             Piece(device, end - nbytes, nbytes) for (device, nbytes), end in zip(self._homes, ends, strict=True)
@@ -99,7 +101,7 @@ class SharedBuffer(Memory, FactoryMade):
 
     @property
     def is_read_only(self) -> bool:
-        """True if it was opened with ``read_only=True``."""
+        """True if the share was opened with ``read_only=True``."""
         return self._is_read_only
 
     @property
@@ -108,21 +110,21 @@ class SharedBuffer(Memory, FactoryMade):
         return self._core.is_open
 
     def fill(self, value: int, *, offset: Size = 0, nbytes: Size | None = None, stream: StreamLike = None) -> None:
-        """See `Memory.fill`. ConfigError if it is read-only."""
+        """See `Memory.fill`. Raises ConfigError if the buffer is read-only."""
         self._require_writable()
         super().fill(value, offset=offset, nbytes=nbytes, stream=stream)
 
     def copy_from(self, source: Memory | HostBufferLike, *, offset: Size = 0, stream: StreamLike = None) -> None:
-        """See `Memory.copy_from`. ConfigError if it is read-only."""
+        """See `Memory.copy_from`. Raises ConfigError if the buffer is read-only."""
         self._require_writable()
         super().copy_from(source, offset=offset, stream=stream)
 
     def close(self) -> None:
-        """Waits for the devices, which may still work on it, and gives the memory up. Other processes keep it.
+        """Waits for the devices that may use the memory, then unmaps it here. Other processes keep it.
 
         Raises:
-            InvalidFree: if it was closed before.
-            BufferError: while a NumPy view of it is alive; nothing was changed.
+            InvalidFree: if the buffer is already closed.
+            BufferError: while a NumPy view of the buffer is alive. Nothing was changed.
         """
         if not self.is_open:
             raise InvalidFree(f"{self!r} was closed before")
@@ -169,7 +171,7 @@ class SharedBuffer(Memory, FactoryMade):
 def open_share(
     layout: Layout, descriptors: Sequence[int], device: Device | Sequence[Device] | None, *, read_only: bool
 ) -> SharedBuffer:
-    """`Share.open`."""
+    """Opens a share; see `Share.open`."""
     users = _users(device)
     there_are = _devices_by_uuid(layout, users)
     homes = [_home(UUID(bytes=uuid), there_are, layout, users) for uuid in layout.uuids]
@@ -200,7 +202,7 @@ def _users(device: Device | Sequence[Device] | None) -> list[Device]:
 
 
 def _home(uuid: UUID, there_are: Mapping[str, Device], layout: Layout, users: Sequence[Device]) -> Device:
-    """The device of this process that has the uuid; else the first of those that were named."""
+    """Returns the device of this process with the UUID, else the first of `users`."""
     found = there_are.get(str(uuid))
     if found is not None:
         return found
@@ -218,20 +220,20 @@ def _home(uuid: UUID, there_are: Mapping[str, Device], layout: Layout, users: Se
 
 
 def _devices_by_uuid(layout: Layout, users: Sequence[Device]) -> dict[str, Device]:
-    """Those of the driver that the memory may be of."""
+    """Returns the devices of the driver that may have the memory, by UUID."""
     candidates = emulated_devices() if layout.is_emulated else devices(users[0]._core.driver.library if users else None)
     found = {}
     for device in candidates:
         try:
             found[device.uuid] = device
         except DriverError as error:
-            if error.code != _INVALID_DEVICE:  # somebody closed it at the driver
+            if error.code != _INVALID_DEVICE:  # the device was closed through the driver
                 raise
     return found
 
 
 def _homes_in_order(layout: Layout, homes: Sequence[Device]) -> tuple[tuple[Device, int], ...]:
-    """On which device how many bytes lie, in order."""
+    """Returns, in order, each device and how many bytes of the buffer are on it."""
     found: list[tuple[Device, int]] = []
     left = layout.nbytes
     for run in layout.runs:

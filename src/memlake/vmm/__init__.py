@@ -1,4 +1,6 @@
-"""Virtual memory by hand: physical memory (`Chunk`) and addresses (`Reservation`) apart, brought together by `Mapping`.
+"""Virtual memory management: manages physical memory (`Chunk`) and address ranges (`Reservation`) separately.
+
+A `Mapping` makes a chunk visible at an address of a reservation.
 
 ::
 
@@ -7,8 +9,8 @@
         there = addresses.map(chunk, "2MiB", access=gpu)     # the same bytes at a second address
         here.fill(7)
 
-A `Segment` is a contiguous range that shows many chunks: its own (`Segment.create`) or others' free ones, of one
-device or several (`stitch`).
+A `Segment` is a contiguous range that maps many chunks: chunks of its own (`Segment.create`), or free chunks of one or
+several devices (`stitch`).
 """
 
 from memlake.vmm.chunk import Chunk, create, import_chunk

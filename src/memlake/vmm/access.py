@@ -1,4 +1,4 @@
-"""Who may read and write at a mapped address: in words here, in flags at the driver."""
+"""Access rights at mapped addresses: words such as ``"rw"``, and the flags of the driver."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _RIGHTS: dict[int, Rights] = {_FLAGS[rights]: rights for rights in get_args(Righ
 
 
 def flags_of(rights: str) -> int:
-    """The driver's flags for a word."""
+    """Returns the driver's flags for a word."""
     try:
         return _FLAGS[rights]
     except (KeyError, TypeError):
@@ -42,12 +42,12 @@ def flags_of(rights: str) -> int:
 
 
 def rights_of(flags: int) -> Rights:
-    """The word for the driver's flags."""
+    """Returns the word for the driver's flags."""
     return _RIGHTS[flags]
 
 
 def device_list(devices: Devices) -> list[Device]:
-    """The devices as a list; raises ConfigError if one is no device."""
+    """Returns the devices as a list. Raises ConfigError if an element is not a `Device`."""
     found = [devices] if isinstance(devices, Device) else list(devices)
     for device in found:
         if not isinstance(device, Device):
@@ -56,7 +56,7 @@ def device_list(devices: Devices) -> list[Device]:
 
 
 def same_driver(device: Device, others: Iterable[Device]) -> list[_native.Device]:
-    """The core's objects of `others`; raises ConfigError if one belongs to another driver than `device`."""
+    """Returns the native objects of `others`. Raises ConfigError if one belongs to another driver than `device`."""
     library = device._core.driver.library
     cores = []
     for other in others:
@@ -69,13 +69,13 @@ def same_driver(device: Device, others: Iterable[Device]) -> list[_native.Device
 
 
 def flags_at(address: int, users: Iterable[Device]) -> dict[Device, int]:
-    """Which of `users` have access at a mapped address, and what they may do. A closed device has none any more."""
+    """Returns the access flags at a mapped address of those `users` that have any. A closed device has none."""
     answers = {user: user._core.get_access(address, user._core) for user in users if user._core.is_open}
     return {user: flags for user, flags in answers.items() if flags}
 
 
 def rights_of_anybody(addresses: Iterable[int], users: Iterable[Device]) -> Rights:
-    """What at least one of `users` may do at each of the addresses: the CPU may do the same."""
+    """Returns the rights that at least one of `users` has at every address. The CPU gets the same rights."""
     candidates = list(users)
     least = flags_of("rw")
     for address in addresses:

@@ -1,4 +1,4 @@
-"""Physical chunks: memory without an address."""
+"""Physical chunks: a `Chunk` is physical memory, without an address."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ _claims = threading.Lock()
 
 
 def create(device: Device, nbytes: Size, *, exportable: bool = False) -> Chunk:
-    """Takes physical memory from a device (``cuMemCreate``). It has no address until it is mapped.
+    """Creates physical memory on a device (``cuMemCreate``). It has no address until it is mapped.
 
     Args:
-        device: whose memory.
-        nbytes: a multiple of the device's granularity; the driver does not round.
-        exportable: True if another process shall be able to import it.
+        device: the device of the memory.
+        nbytes: the size, a multiple of the device's granularity. The driver does not round it.
+        exportable: True if other processes shall be able to import the chunk.
 
     Raises:
-        DriverError: as the driver answers; `is_out_of_memory` if the device has not enough left.
+        DriverError: if the driver refuses; `is_out_of_memory` is True if the device has too little free memory.
     """
     core = _native.PhysicalChunk(open_core(device), parse_bytes(nbytes, what="nbytes"), exportable)
     return Chunk._make(device, core)
 
 
 def import_chunk(device: Device, fd: int, nbytes: Size) -> Chunk:
-    """Opens a chunk that another process exported. The descriptor may be closed afterwards.
+    """Imports a chunk that another process exported. The descriptor may be closed afterwards.
 
     Args:
-        device: the device whose memory it is, in this process.
+        device: the device of the memory, in this process.
         fd: the file descriptor, as received (``socket.recv_fds``, ``multiprocessing.reduction``).
-        nbytes: its size; the driver does not tell.
+        nbytes: the size of the chunk. The driver does not report it.
     """
     if isinstance(fd, bool) or not isinstance(fd, int):
         raise ConfigError(f"a file descriptor is an int, got {fd!r} of type {type(fd).__name__}")
@@ -56,13 +56,13 @@ def import_chunk(device: Device, fd: int, nbytes: Size) -> Chunk:
 
 
 class Chunk(Closable, FactoryMade):
-    """Physical memory made by one ``cuMemCreate``. It is never cut; it may be mapped at many places.
+    """Physical memory from one ``cuMemCreate``. It cannot be split. It may be mapped at several addresses.
 
     A chunk has at most one user: the segment that took it or was stitched from it. A chunk without a user is free.
-    A chunk that is dropped goes back to the device when its last mapping is gone.
+    When a chunk is dropped, its memory is released after its last mapping is closed.
     """
 
-    # The one place where a chunk's state lives. Both are weak: a segment that is dropped frees its chunks.
+    # `_user` and `_home` are the only record of a chunk's state. Both are weak: dropping a segment frees its chunks.
     __slots__ = ("__weakref__", "_core", "_device", "_home", "_user")
     _made_by = "memlake.vmm.create() or memlake.vmm.import_chunk()"
 
@@ -82,12 +82,12 @@ class Chunk(Closable, FactoryMade):
 
     @property
     def nbytes(self) -> int:
-        """Its size."""
+        """The size in bytes."""
         return self._core.nbytes
 
     @property
     def device(self) -> Device:
-        """Whose memory it is."""
+        """The device of the memory."""
         return self._device
 
     @property
@@ -97,36 +97,36 @@ class Chunk(Closable, FactoryMade):
 
     @property
     def user(self) -> Segment | None:
-        """The segment that uses it, or None."""
+        """The segment that uses the chunk, or None."""
         return self._user() if self._user is not None else None
 
     @property
     def home(self) -> Segment | None:
-        """The segment that made it and will give it back, or None if it was made by hand."""
+        """The segment that created the chunk and releases it, or None if `create` or `import_chunk` made it."""
         return self._home() if self._home is not None else None
 
     @property
     def is_free(self) -> bool:
-        """True if it has no user."""
+        """True if the chunk has no user."""
         return self.user is None
 
     @property
     def is_open(self) -> bool:
-        """False once it was closed."""
+        """False after close()."""
         return self._core.is_open
 
     def export(self) -> int:
-        """A new file descriptor for another process (only if made with ``exportable=True``).
+        """Returns a new file descriptor for another process. The chunk must be created with ``exportable=True``.
 
-        The descriptor keeps the memory alive; the caller must close it (``os.close``).
+        The descriptor keeps the memory alive. The caller must close it (``os.close``).
         """
         return self._open.export_fd()
 
     def close(self) -> None:
-        """Gives the chunk up. The memory goes back to the device when its last mapping is gone.
+        """Releases the chunk. The device gets the memory back after the last mapping is closed.
 
         Raises:
-            InvalidFree: if it is closed already, or a segment uses or owns it.
+            InvalidFree: if the chunk is already closed, or a segment uses or owns it.
         """
         if not self.is_open:
             raise InvalidFree(f"{self!r} was closed before")
@@ -181,7 +181,7 @@ def let_go(chunks: Iterable[Chunk], user: Segment) -> None:
 
 
 def hand_over(chunks: Iterable[Chunk], before: Segment, after: Segment | None) -> None:
-    """Makes `after` what `before` was to the chunks: their user, their home, or both. None: nobody is."""
+    """Replaces `before` by `after` as the user and the home of the chunks. None: they have no user and no home."""
     successor = ref(after) if after is not None else None
     with _claims:
         for chunk in chunks:
@@ -192,7 +192,7 @@ def hand_over(chunks: Iterable[Chunk], before: Segment, after: Segment | None) -
 
 
 def chunk_sizes(device: Device, nbytes: Size, chunk_size: Size | Sequence[Size] | None) -> Iterator[int]:
-    """The sizes of the chunks that make up `nbytes`: one size and the rest, or those given."""
+    """Yields the sizes of the chunks for `nbytes`: equal sizes and the rest, or the given sizes."""
     total = parse_bytes(nbytes, what="nbytes")
     if isinstance(chunk_size, Sequence) and not isinstance(chunk_size, str):
         sizes = [parse_bytes(size, what="chunk_size") for size in chunk_size]

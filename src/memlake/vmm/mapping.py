@@ -1,4 +1,4 @@
-"""Mappings: one chunk, visible at one place of a reservation."""
+"""Mappings: a `Mapping` makes one chunk visible at one address range."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ __all__ = ["Mapping"]
 
 
 class Mapping(Memory, FactoryMade):
-    """One chunk, visible at one place of a reservation. Make one with `Reservation.map`.
+    """One chunk, mapped to a part of a reservation. `Reservation.map` makes one.
 
-    It keeps its chunk and its reservation. A mapping that is dropped is unmapped.
+    A mapping keeps its chunk and its reservation alive. A dropped mapping is unmapped.
     """
 
     __slots__ = ("__weakref__", "_chunk", "_core", "_offset", "_reservation", "_users", "_views")
@@ -39,7 +39,7 @@ class Mapping(Memory, FactoryMade):
     _reservation: Reservation
     _chunk: Chunk
     _offset: int
-    _users: set[Device]  # who was ever given access here; what they may do now, the driver knows
+    _users: set[Device]  # the devices that ever got access here; the driver knows their present rights
 
     @classmethod
     def _make(cls, core: _native.Mapping, reservation: Reservation, chunk: Chunk, offset: int) -> Self:
@@ -54,27 +54,27 @@ class Mapping(Memory, FactoryMade):
 
     @property
     def address(self) -> int:
-        """Where its first byte is."""
+        """The address of the first byte."""
         return self._open.address
 
     @property
     def nbytes(self) -> int:
-        """How much of the chunk is mapped."""
+        """How many bytes of the chunk are mapped."""
         return self._core.nbytes
 
     @property
     def device(self) -> Device:
-        """Whose memory the chunk is."""
+        """The device of the chunk."""
         return self._chunk.device
 
     @property
     def chunk(self) -> Chunk:
-        """What is mapped."""
+        """The mapped chunk."""
         return self._chunk
 
     @property
     def reservation(self) -> Reservation:
-        """Where it is mapped."""
+        """The reservation that the chunk is mapped to."""
         return self._reservation
 
     @property
@@ -108,12 +108,12 @@ class Mapping(Memory, FactoryMade):
             self._users.update(users)
 
     def close(self) -> None:
-        """Unmaps the chunk from here.
+        """Unmaps the chunk.
 
         Raises:
-            BufferError: while a NumPy view is alive; nothing was changed.
-            ContractViolation: on the emulator, while queued work uses the range; nothing was changed.
-            InvalidFree: if it is unmapped already.
+            BufferError: while a NumPy view of the mapping is alive. Nothing was changed.
+            ContractViolation: on the emulator, while queued work uses the mapping. Nothing was changed.
+            InvalidFree: if the chunk is already unmapped.
         """
         if not self.is_open:
             raise InvalidFree(f"{self!r} was unmapped before")

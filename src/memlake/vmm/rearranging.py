@@ -1,4 +1,4 @@
-"""Cutting a segment in two and joining two into one, contents kept."""
+"""Splitting a segment in two, and merging two segments into one, without copying their contents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["merge", "split"]
 
-# What devices may do at one place: the driver's flags for each that may do anything.
+# The access rights at one mapping: the driver's flags of each device that has access.
 _Rights = dict["Device", int]
 
 
@@ -57,7 +57,7 @@ def merge(first: Segment, second: Segment) -> Segment:
 
 
 def _move(first: Segment, second: Segment) -> Segment:
-    """Shows the chunks of both in a new range and takes the old ranges down; goes back to the start if a step fails."""
+    """Maps the chunks of both to a new range and unmaps the old ranges. Restores the old state if a step fails."""
     with first._driver_calls(), second._driver_calls():
         rights = [
             flags_at(mapping.address, segment._users) for segment in (first, second) for mapping in segment._mappings
@@ -80,7 +80,7 @@ def _move(first: Segment, second: Segment) -> Segment:
 
 
 def _grant(device: Device, mappings: Sequence[_native.Mapping], rights: Sequence[_Rights]) -> None:
-    """Gives neighbours their rights, with one driver call for each run of equal rights and each kind of right."""
+    """Sets access rights, with one driver call for each run of mappings with equal rights and each kind of right."""
     for granted, run in groupby(zip(mappings, rights, strict=True), key=lambda place: place[1]):
         places = [mapping for mapping, _ in run]
         nbytes = sum(mapping.nbytes for mapping in places)
@@ -102,7 +102,7 @@ def _map_again(segment: Segment, rights: Sequence[_Rights]) -> None:
 def _replace(
     segments: tuple[Segment, Segment], mappings: Sequence[_native.Mapping], reservation: _native.Reservation
 ) -> Segment:
-    """One segment in the place of two. Addresses nobody uses any more go back when their last owner is let go here."""
+    """Replaces two segments by one. Unused reservations are released when their last owner is dropped here."""
     first, second = segments
     merged = Segment._empty()._fill_in(
         first._chunks + second._chunks, mappings, reservation, first._users | second._users
@@ -114,7 +114,7 @@ def _replace(
 
 
 def _part(segment: Segment, place: slice) -> Segment:
-    """A segment of its own in the place of a part of another."""
+    """Makes a segment of a part of another segment."""
     part = Segment._empty()._fill_in(
         segment._chunks[place], segment._mappings[place], segment._reservation, segment._users
     )

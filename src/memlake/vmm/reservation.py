@@ -1,4 +1,4 @@
-"""Reservations: addresses without memory."""
+"""Reservations: a `Reservation` is a range of addresses, without memory."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ __all__ = ["Reservation", "reserve"]
 
 
 def reserve(device: Device, nbytes: Size, *, alignment: Size = 0, address: int = 0) -> Reservation:
-    """Reserves a range of addresses (``cuMemAddressReserve``). Nothing is behind it yet, and it costs no memory.
+    """Reserves a range of addresses (``cuMemAddressReserve``). A reservation takes no memory.
 
     Args:
-        device: a device of the driver that gives the addresses; memory of others can be mapped, too.
-        nbytes: how many; a multiple of the granularity, else nothing can be mapped at the end.
-        alignment: a power of two, or 0 for what mappings need.
-        address: where it would be welcome; the driver may give another place.
+        device: a device of the driver. Memory of the driver's other devices can be mapped as well.
+        nbytes: the size of the range. If it is not a multiple of the granularity, its end cannot be mapped.
+        alignment: a power of two, or 0 for the alignment that mappings need.
+        address: the preferred address. The driver may choose another one.
 
     Raises:
-        DriverError: as the driver answers. `kind` is ``"address_exhaustion"`` if it cannot be had.
+        DriverError: if the driver refuses. `kind` is ``"address_exhaustion"`` if no such range is free.
     """
     place = parse_bytes(address, what="address")
     size, multiple = parse_bytes(nbytes, what="nbytes"), parse_bytes(alignment, what="alignment")
@@ -41,10 +41,10 @@ def reserve(device: Device, nbytes: Size, *, alignment: Size = 0, address: int =
 
 
 class Reservation(Closable, FactoryMade):
-    """A range of addresses with nothing behind it until chunks are mapped. Make one with `reserve`.
+    """A range of addresses, to which chunks can be mapped. `reserve` makes one.
 
-    Leaving a ``with`` block unmaps what is mapped in it and gives the addresses back. A reservation that is dropped
-    lives until its last mapping is gone.
+    The end of a ``with`` block closes its mappings and releases the addresses. A dropped reservation is released after
+    its last mapping is closed.
     """
 
     __slots__ = ("__weakref__", "_core", "_device", "_mappings")
@@ -69,34 +69,34 @@ class Reservation(Closable, FactoryMade):
 
     @property
     def nbytes(self) -> int:
-        """How many addresses there are."""
+        """The size of the range in bytes."""
         return self._core.nbytes
 
     @property
     def device(self) -> Device:
-        """The device it was reserved with."""
+        """The device that was given to `reserve`."""
         return self._device
 
     @property
     def is_open(self) -> bool:
-        """False once the addresses were given back."""
+        """False after close()."""
         return self._core.is_open
 
     @property
     def mappings(self) -> list[Mapping]:
-        """What is mapped in it, in the order of addresses."""
+        """The open mappings of this reservation by address."""
         return sorted((mapping for mapping in self._mappings if mapping.is_open), key=lambda mapping: mapping.offset)
 
     def map(
         self, chunk: Chunk, offset: Size = 0, *, nbytes: Size | None = None, access: Devices | None = None
     ) -> Mapping:
-        """Makes a chunk visible here. The same chunk may be mapped at many places; all show the same bytes.
+        """Maps a chunk. A chunk may be mapped at several addresses; all of them show the same bytes.
 
         Args:
-            chunk: what to map.
-            offset: where in this reservation; a multiple of the granularity.
-            nbytes: how much of the chunk, from its beginning; None: all.
-            access: devices that may read and write here. None: nobody may, as in CUDA, until `set_access`.
+            chunk: the chunk to map.
+            offset: the offset in this reservation, a multiple of the granularity.
+            nbytes: how many bytes of the chunk to map, from its start. None: all.
+            access: the devices that may read and write the mapping. None: no device, as in CUDA, until `set_access`.
         """
         if not isinstance(chunk, Chunk):
             raise ConfigError(f"expected a memlake Chunk, got {type(chunk).__name__}")
@@ -116,11 +116,11 @@ class Reservation(Closable, FactoryMade):
         return mapping
 
     def unmap(self, offset: Size = 0, nbytes: Size | None = None) -> None:
-        """Unmaps every mapping in a range, all or none. The range must not cut a mapping and must have no holes.
+        """Unmaps all mappings in a range, or none of them. Whole mappings must fill the range without gaps.
 
         Args:
-            offset: where the range begins.
-            nbytes: its size; None: to the end of the reservation.
+            offset: the start of the range.
+            nbytes: the size of the range. None: up to the end of the reservation.
         """
         start, count = self._part(offset, nbytes)
         inside = self._whole_mappings(start, start + count)
@@ -129,22 +129,22 @@ class Reservation(Closable, FactoryMade):
         _native.unmap([mapping._core for mapping in inside])
 
     def access(self, device: Device, offset: Size = 0) -> Rights:
-        """What a device may do at a place of this reservation that is mapped."""
+        """Returns the access rights of a device at a mapped offset of this reservation."""
         start, _ = self._part(offset, 0)
         (user,) = same_driver(self._device, device_list(device))
         return rights_of(self._device._open.get_access(self.address + start, user))
 
     def set_access(self, devices: Devices, rights: Rights, *, offset: Size = 0, nbytes: Size | None = None) -> None:
-        """Sets what devices may do in a range, with one driver call for all mappings in it.
+        """Sets the access rights of devices in a range, with one driver call for all of its mappings.
 
         Args:
-            devices: one or several.
+            devices: one device or several.
             rights: ``"rw"``, ``"r"`` or ``"none"``.
-            offset: where the range begins.
-            nbytes: its size; None: to the end of the reservation. All of it must be mapped.
+            offset: the start of the range.
+            nbytes: the size of the range. None: up to the end of the reservation. The whole range must be mapped.
 
         Raises:
-            BufferError: for less than ``"rw"`` while a NumPy view is alive in the range; nothing was changed.
+            BufferError: for less than ``"rw"`` while a NumPy view in the range is alive. Nothing was changed.
         """
         flags = flags_of(rights)
         users = device_list(devices)
@@ -159,11 +159,11 @@ class Reservation(Closable, FactoryMade):
             mapping._users.update(users)
 
     def close(self) -> None:
-        """Gives the addresses back.
+        """Releases the addresses.
 
         Raises:
-            BufferError: while a NumPy view of a mapping in it is alive; nothing was changed.
-            InvalidFree: if it is closed already, or something is mapped in it.
+            BufferError: while a NumPy view of one of its mappings is alive. Nothing was changed.
+            InvalidFree: if the reservation is already closed, or has mappings.
         """
         if not self.is_open:
             raise InvalidFree(f"{self!r} was closed before")
@@ -188,7 +188,7 @@ class Reservation(Closable, FactoryMade):
         return self._core
 
     def _part(self, offset: Size, nbytes: Size | None) -> tuple[int, int]:
-        """Offset and size of a part of this range, as numbers; raises ConfigError if it is not inside."""
+        """Returns offset and size of a part of this range in bytes. Raises ConfigError if the part is not inside."""
         start = parse_bytes(offset, what="offset")
         count = max(self.nbytes - start, 0) if nbytes is None else parse_bytes(nbytes, what="nbytes")
         if start + count > self.nbytes:

@@ -1,4 +1,4 @@
-"""Segments: one contiguous range that shows many chunks, possibly of many devices."""
+"""Segments: a `Segment` maps several chunks, of one or several devices, to one contiguous range."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ _SUCCESS = "CUDA_SUCCESS"
 
 
 def stitch(chunks: Iterable[Chunk], access: Devices | None = None) -> Segment:
-    """Shows free chunks, of one device or several, as one contiguous range in the order given: all or nothing.
+    """Maps free chunks of one or several devices to one contiguous range, in the given order: all of them, or none.
 
-    The segment uses the chunks until it is closed; they stay their owner's, and visible wherever they are mapped.
+    The segment uses the chunks until it is closed. It does not own them, and their other mappings stay.
 
     Args:
         chunks: free chunks, each once.
-        access: devices that may read and write the range. None: the devices whose memory it shows. (): nobody yet.
+        access: the devices that may read and write the range. None: the devices of the chunks. (): no device.
 
     Raises:
-        ConfigError: if a chunk is used (the message names its user), given twice, or of another driver.
+        ConfigError: if a chunk has a user (the message names it), is given twice, or belongs to another driver.
     """
     return Segment._stitched(list(chunks), access)
 
 
 class Segment(Memory, FactoryMade):
-    """One contiguous range of addresses that shows one chunk after the other.
+    """One contiguous range of addresses to which chunks are mapped, one after the other.
 
-    Make one with its own chunks (`Segment.create`) or from others' free chunks (`stitch`). A chunk of a segment is free
-    or used; `take` and `give_back` change that. A segment that is dropped is unmapped, and its own chunks go back.
+    `Segment.create` makes a segment with chunks of its own, `stitch` makes one from free chunks. A chunk of a segment
+    is free or used; `take` and `give_back` change that. A dropped segment is unmapped, and its own chunks are released.
     """
 
     __slots__ = (
@@ -67,7 +67,7 @@ class Segment(Memory, FactoryMade):
     _chunks: tuple[Chunk, ...]
     _mappings: tuple[_native.Mapping, ...]  # one for each chunk, side by side
     _reservation: _native.Reservation  # shared by the parts of a segment that was split
-    _users: frozenset[Device]  # who was ever given access; what they may do now, the driver knows
+    _users: frozenset[Device]  # the devices that ever got access; the driver knows their present rights
     _nbytes: int
     _status: str
     _is_released: bool
@@ -81,22 +81,22 @@ class Segment(Memory, FactoryMade):
         chunk_size: Size | Sequence[Size] | None = None,
         access: Devices | None = None,
     ) -> Self:
-        """Takes memory from a device, in chunks, and shows it as one range: all or nothing.
+        """Creates chunks on a device and maps them to one contiguous range: all of them, or none.
 
         Args:
-            device: whose memory.
-            nbytes: how much; a multiple of the granularity.
-            chunk_size: the size of every chunk but the last, which takes the rest; or all sizes as a sequence. None:
-                the device's recommended granularity.
-            access: devices that may read and write it. None: `device`. (): nobody yet.
+            device: the device of the memory.
+            nbytes: the size of the segment, a multiple of the granularity.
+            chunk_size: the size of the chunks; the last one gets the rest. Or the sizes of all chunks as a sequence.
+                None: the device's recommended granularity.
+            access: the devices that may read and write the segment. None: `device`. (): no device.
         """
         chunks: list[Chunk] = []
         try:
             chunks.extend(create(device, size) for size in chunk_sizes(device, nbytes, chunk_size))
             segment = cls._stitched(chunks, access)
         except BaseException:
-            # Not left to the garbage collector: the exception's traceback would keep the memory. What cannot go back
-            # now is tried once more when it is dropped.
+            # Closed here, because the traceback of the exception would keep the chunks alive. A chunk that cannot be
+            # released now is released when it is dropped.
             for chunk in chunks:
                 with suppress(DriverError):
                     chunk.close()
@@ -149,44 +149,44 @@ class Segment(Memory, FactoryMade):
         self._users = users
         return self
 
-    # what it is made of ------------------------------------------------------------------------------------------
+    # chunks and properties ------------------------------------------------------------------------------------------
 
     @property
     def chunks(self) -> tuple[Chunk, ...]:
-        """Its chunks, in the order of addresses. Each knows its size, its device, and whether it is free or used."""
+        """The chunks by address. A chunk has a size, a device, and a user unless it is free."""
         return self._chunks
 
     @property
     def address(self) -> int:
-        """Where its first byte is."""
+        """The address of the first byte."""
         self._require_open()
         return self._mappings[0].address
 
     @property
     def nbytes(self) -> int:
-        """Its size; 0 once it is released."""
+        """The size in bytes; 0 after the segment was released."""
         return self._nbytes
 
     @property
     def device(self) -> Device:
-        """The device of its first chunk."""
+        """The device of the first chunk."""
         self._require_open()
         return self._chunks[0].device
 
     @property
     def devices(self) -> list[Device]:
-        """The devices of its chunks, each once."""
+        """The devices of the chunks, each once."""
         return list(dict.fromkeys(chunk.device for chunk in self._chunks))
 
     @property
     def granularity(self) -> int:
-        """The granule of its devices: chunks are multiples of it."""
+        """The largest granularity of its devices. Chunk sizes are multiples of it."""
         self._require_open()
         return max(device.granularity for device in self.devices)
 
     @property
     def status(self) -> str:
-        """The result of the last driver call for this segment, by CUDA's name: ``"CUDA_SUCCESS"`` if all is well."""
+        """The result of the last driver call for this segment by CUDA's name, for instance ``"CUDA_SUCCESS"``."""
         return self._status
 
     @property
@@ -201,21 +201,21 @@ class Segment(Memory, FactoryMade):
 
     @property
     def is_fused(self) -> bool:
-        """True if it was stitched from chunks of others; they stay theirs when it is closed."""
+        """True if the segment was stitched from chunks that it does not own."""
         return any(chunk.home is not self for chunk in self._chunks)
 
     @property
     def is_open(self) -> bool:
-        """False once it was closed, split, or merged with another."""
+        """False after the segment was closed, split or merged."""
         return not self._is_released
 
     @property
     def is_released(self) -> bool:
-        """True once it was closed, split, or merged with another."""
+        """True after the segment was closed, split or merged."""
         return self._is_released
 
     def offset_of(self, chunk: Chunk) -> int:
-        """Where in this segment a chunk begins."""
+        """Returns the offset of a chunk in this segment."""
         self._require_open()
         for candidate, end in zip(self._chunks, accumulate(chunk.nbytes for chunk in self._chunks), strict=True):
             if candidate is chunk:
@@ -225,23 +225,24 @@ class Segment(Memory, FactoryMade):
     # free and used -----------------------------------------------------------------------------------------------
 
     def take(self, *chunks: Chunk | int) -> list[Chunk]:
-        """Marks free chunks as used by this segment: all or none.
+        """Makes this segment the user of free chunks: of all of them, or of none.
 
         Args:
             chunks: chunks of this segment, or their indexes.
 
         Raises:
-            ConfigError: if one is used already; the message names its user.
+            ConfigError: if a chunk already has a user. The message names it.
         """
         taken = self._find(chunks)
         claim(taken, self)
         return taken
 
     def give_back(self, *chunks: Chunk | int) -> None:
-        """Marks chunks that were taken as free again: all or none.
+        """Makes chunks free again that `take` took: all of them, or none.
 
         Raises:
-            InvalidFree: if one is not used by this segment, or is another's: a fused segment uses it until closed.
+            InvalidFree: if this segment does not use a chunk, or does not own it. A stitched segment uses its chunks
+                until it is closed.
         """
         given = self._find(chunks)
         for chunk in given:
@@ -272,7 +273,7 @@ class Segment(Memory, FactoryMade):
     # access ------------------------------------------------------------------------------------------------------
 
     def access(self, device: Device) -> Rights:
-        """What a device may do in all of the segment."""
+        """Returns the access rights of a device in the whole segment."""
         with self._driver_calls():
             (user,) = same_driver(self.device, device_list(device))
             flags = flags_of("rw")
@@ -281,10 +282,10 @@ class Segment(Memory, FactoryMade):
             return rights_of(flags)
 
     def set_access(self, devices: Devices, rights: Rights) -> None:
-        """Sets what devices may do in all of the segment, with one driver call: ``"rw"``, ``"r"`` or ``"none"``.
+        """Sets the access rights of devices in the whole segment with one driver call: ``"rw"``, ``"r"`` or ``"none"``.
 
         Raises:
-            BufferError: for less than ``"rw"`` while a NumPy view is alive; nothing was changed.
+            BufferError: for less than ``"rw"`` while a NumPy view is alive. Nothing was changed.
         """
         flags = flags_of(rights)
         with self._driver_calls():
@@ -295,45 +296,47 @@ class Segment(Memory, FactoryMade):
             self.device._open.set_access(self.address, self.nbytes, cores, flags)
             self._users = self._users.union(users)
 
-    # cutting, joining, closing -----------------------------------------------------------------------------------
+    # splitting, merging, closing -----------------------------------------------------------------------------------
 
     def split(self, at: Size) -> tuple[Segment, Segment]:
-        """Cuts the segment in two at a boundary between chunks. No driver call: addresses and contents stay.
+        """Splits the segment in two at a boundary between chunks. Addresses and contents stay; no driver call is made.
 
-        This object is released. The two parts share the reserved addresses, which go back with the last of them.
+        This object is released. The two parts share the reservation, which is released with the last part.
 
         Args:
-            at: how many bytes the first part shall have.
+            at: the size of the first part in bytes.
 
         Raises:
-            BufferError: while a NumPy view is alive; nothing was changed.
-            ConfigError: if there is no boundary.
+            BufferError: while a NumPy view is alive. Nothing was changed.
+            ConfigError: if no chunk ends there.
         """
         from memlake.vmm.rearranging import split
 
         return split(self, at)
 
     def merge(self, other: Segment) -> Segment:
-        """Joins two segments into one, contents kept: all or nothing. Both objects are released.
+        """Merges two segments into one and keeps their contents. Both objects are released. On failure nothing changes.
 
-        Neighbours in one reservation are joined as they lie, without a driver call. Others are moved into a new range:
-        the same chunks, this segment's first, with the rights they had.
+        Neighbours in one reservation are merged in place, without a driver call. Other segments are mapped to a new
+        range: the same chunks, this segment's first, with the same access rights.
 
         Raises:
-            BufferError: while a NumPy view of one of them is alive; nothing was changed.
-            ContractViolation: on the emulator, while queued work uses one of them; nothing was changed.
+            BufferError: while a NumPy view of one of them is alive. Nothing was changed.
+            ContractViolation: on the emulator, while queued work uses one of them. Nothing was changed.
         """
         from memlake.vmm.rearranging import merge
 
         return merge(self, other)
 
     def close(self) -> None:
-        """Unmaps the segment. Its own chunks go back, others' become free; its addresses go back with its last part.
+        """Unmaps the segment, releases its own chunks, and makes its other chunks free.
+
+        The addresses are released with the last part of a segment that was split.
 
         Raises:
-            BufferError: while a NumPy view is alive; nothing was changed.
-            ContractViolation: on the emulator, while queued work uses the segment; nothing was changed.
-            InvalidFree: if it is released already, or another segment uses one of its own chunks; nothing was changed.
+            BufferError: while a NumPy view is alive. Nothing was changed.
+            ContractViolation: on the emulator, while queued work uses the segment. Nothing was changed.
+            InvalidFree: if it is already released, or another segment uses one of its own chunks. Nothing was changed.
         """
         if self._is_released:
             raise InvalidFree(f"{self!r} was released before")
@@ -355,14 +358,14 @@ class Segment(Memory, FactoryMade):
         if self._is_released:
             return "Segment(released)"
         if not self._mappings:
-            return "Segment(being made)"  # another thread has claimed chunks for it and asks the driver now
+            return "Segment(being made)"  # another thread has claimed its chunks and is calling the driver
         where = "+".join(str(device.ordinal) for device in self.devices)
         fused = ", fused" if self.is_fused else ""
         size, count = format_bytes(self.nbytes), len(self._chunks)
         return f"Segment({size} at {self._mappings[0].address:#x}, {count} chunks of device {where}{fused})"
 
     def _release(self) -> None:
-        """Lets go of everything; what goes back to the driver went back before."""
+        """Clears the object. The caller has released, or keeps, what the segment owned."""
         self._is_released = True
         self._chunks = ()
         self._mappings = ()
@@ -391,7 +394,7 @@ class Segment(Memory, FactoryMade):
 
 
 def _run_all(steps: Iterable[Callable[[], None]]) -> None:
-    """Runs every step, also after one failed, and then raises the first error."""
+    """Runs all steps, even if one fails, and then raises the first error."""
     errors = []
     for step in steps:
         try:
