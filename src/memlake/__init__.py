@@ -1,13 +1,13 @@
-"""memlake: GPU memory with physical memory and addresses apart, and a strict CUDA driver without a GPU.
+"""memlake: a GPU memory pool that manages physical memory and addresses separately, and a CUDA driver emulator.
 
 ::
 
     import memlake
 
     memlake.devices()                                   # CUDA devices, or [] without a GPU
-    a, b = memlake.emulate(devices=2, memory="8GiB")    # GPUs that exist in this process only
-    trace = memlake.Trace.load("snapshot.pickle")       # what a program asked of its allocator
-    memlake.compare(trace, capacity="80GiB").sentence   # would it fit, and under which policy?
+    a, b = memlake.emulate(devices=2, memory="8GiB")    # emulated GPUs, in this process only
+    trace = memlake.Trace.load("snapshot.pickle")       # the requests that a program made to its allocator
+    memlake.compare(trace, capacity="80GiB").sentence   # does the program fit, and under which policies?
 
 Start with docs/guides/will_it_fit.md, or with docs/guides/stitch_by_hand.md.
 """
@@ -77,8 +77,8 @@ __all__ = [
     "vmm",
 ]
 
-# Where each name lives. A name is imported when it is first used: every pytest run imports this file for memlake's
-# plugin, and most of them need nothing of it.
+# The module of each name. A name is imported when it is first used: every pytest run imports this file for memlake's
+# plugin, and most runs use no name of it.
 _MODULES = frozenset({"driver", "emulator", "errors", "policies", "sharing", "trace", "vmm"})
 _HOMES = {
     "Buffer": "pool",

@@ -1,19 +1,19 @@
-"""Everything memlake raises on purpose.
+"""The exceptions that memlake raises.
 
 ::
 
     MemlakeError
-    ├── OutOfMemory         (also MemoryError)   a pool cannot give what was asked
-    ├── InvalidFree                              closed twice, or closed while something still needs it
+    ├── OutOfMemory         (also MemoryError)   a pool has no memory for a request
+    ├── InvalidFree                              an object is closed twice, or closed while it is still needed
     ├── DriverError                              a CUDA driver call failed
-    │   └── ContractViolation                    a call that would crash or corrupt a real driver
+    │   └── ContractViolation                    a call that would crash a real driver or corrupt its memory
     ├── ConfigError         (also ValueError)    a size, an option or a library that cannot be used
-    ├── ClosedError         (also ValueError)    use after close
+    ├── ClosedError         (also ValueError)    a closed object is used
     ├── TraceError                               a trace that cannot be read
-    └── BrokenInvariant     (also AssertionError) a pool's books are wrong: a bug in memlake
+    └── BrokenInvariant     (also AssertionError) the bookkeeping of a pool is wrong: a bug in memlake
 
-Closing or moving memory under a live NumPy view raises Python's own ``BufferError``.
-All of them can be pickled.
+Closing or moving memory that has a live NumPy view raises Python's own ``BufferError``.
+All of these exceptions can be pickled.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ _OF_DETAILS = frozenset(
 
 
 class MemlakeError(Exception):
-    """The root of everything memlake raises on purpose."""
+    """The base class of all exceptions of memlake."""
 
 
 class OutOfMemory(MemlakeError, MemoryError):  # noqa: N818
-    """A pool cannot give what was asked, even after it tried everything it may do. The message says why.
+    """A pool has no memory for a request, after it tried everything its policy allows. The message says why.
 
-    The driver's own "out of memory", below any pool, is a `DriverError` whose `is_out_of_memory` is true.
+    If a driver call outside a pool runs out of memory, the exception is a `DriverError` with `is_out_of_memory` True.
 
     Attributes:
-        details: a `memlake.pool.shortage.Shortage`, the numbers behind the message; None if nobody gave them. Those of
-            general interest are attributes of the error itself: `asked`, `limit`, `held`, `free`,
-            `largest_contiguous`, `largest_stitchable`, `pending_on`, `tried`, `reason`, `hint`.
+        details: a `memlake.pool.shortage.Shortage` with the figures of the message, or None. These figures are also
+            attributes of the exception itself: `asked`, `limit`, `held`, `free`, `largest_contiguous`,
+            `largest_stitchable`, `pending_on`, `tried`, `reason`, `hint`.
     """
 
     def __init__(self, message: str, details: Any = None) -> None:
@@ -70,23 +70,23 @@ class OutOfMemory(MemlakeError, MemoryError):  # noqa: N818
 
 
 class InvalidFree(MemlakeError):  # noqa: N818
-    """Something was given back that cannot be given back: twice, or while something else still needs it."""
+    """An object was closed twice, or closed while another object still needs it."""
 
 
 class ConfigError(MemlakeError, ValueError):
-    """A value that cannot be used: a size, an option, a device, a stream, a library that cannot be loaded."""
+    """An argument cannot be used: a size, an option, a device, a stream, or a library that cannot be loaded."""
 
 
 class ClosedError(MemlakeError, ValueError):
-    """An object was used after it was closed."""
+    """A closed object was used."""
 
 
 class BrokenInvariant(MemlakeError, AssertionError):  # noqa: N818
-    """`Pool.check` found something that must never be: a bug in memlake, please report it."""
+    """`Pool.check` found a broken invariant. This is a bug in memlake; please report it."""
 
 
 class TraceError(MemlakeError):
-    """A trace that cannot be read."""
+    """A trace cannot be read."""
 
 
 class DriverError(MemlakeError):
@@ -94,25 +94,25 @@ class DriverError(MemlakeError):
 
     Attributes:
         call: the CUDA function, for instance ``"cuMemMap"``.
-        code: its result as a number.
-        name: the name CUDA gives that number.
-        meaning: what this result usually means to someone who uses memlake.
-        detail: why it happened this time, as far as the driver says; may be empty.
-        kind: what to do about it, in one word:
+        code: the result as a number.
+        name: CUDA's name of the result.
+        meaning: what the result usually means for a user of memlake.
+        detail: the reason in this case, if the driver gives one; else empty.
+        kind: the kind of failure:
 
             ``"out_of_memory"``
-                no physical memory is left; free some and try again.
+                no physical memory is free; free some and try again.
             ``"address_exhaustion"``
-                no range of addresses of this size is free, or the size or alignment asked for is impossible; physical
-                memory is not the problem.
+                no range of addresses of this size is free, or the requested size or alignment is impossible; physical
+                memory may be free.
             ``"sticky"``
                 earlier work on the device failed and its context is lost; every later call fails the same way.
             ``"contract_violation"``
                 see `ContractViolation`.
             ``"driver_gone"``
-                the driver is not started, is shutting down, or this process was forked; nothing can be undone any more.
+                the driver is not started, is shutting down, or this process was forked; no call can succeed.
             ``"not_ready"``
-                the work is not finished; an answer, not a failure.
+                the work has not finished. This is an answer, not a failure.
             ``"invalid_call"``
                 an argument was wrong; nothing was changed.
             ``"other"``
@@ -137,20 +137,20 @@ class DriverError(MemlakeError):
 
     @property
     def is_sticky(self) -> bool:
-        """True if the context is lost: every later call on it fails the same way."""
+        """True if the context is lost. Every later call on it fails the same way."""
         return self.kind == "sticky"
 
     @property
     def is_out_of_memory(self) -> bool:
-        """True if physical memory ran out (and not addresses, which CUDA reports with the same code)."""
+        """True if physical memory ran out. CUDA uses the same code for exhausted addresses, for which this is False."""
         return self.kind == "out_of_memory"
 
 
 class ContractViolation(DriverError):  # noqa: N818
-    """A call that a real driver answers with a crash, a hang or corrupted memory. Only the emulator can tell.
+    """A call that would make a real driver crash, hang or corrupt memory. Only the emulator raises it.
 
-    Nothing was changed by the call, and the context is not lost. `detail` is the sentence that names what was violated;
-    the ledger (`memlake.emulator.ledger`) keeps it, too.
+    The call changed nothing, and the context is not lost. `detail` describes the violation. The ledger
+    (`memlake.emulator.ledger`) lists it as well.
     """
 
     def __str__(self) -> str:

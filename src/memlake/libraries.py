@@ -1,4 +1,4 @@
-"""Where the shared libraries lie that ship with memlake."""
+"""The paths of the shared libraries and headers that ship with memlake."""
 
 from __future__ import annotations
 
@@ -13,27 +13,30 @@ _HEADERS = Path(__file__).parent / "include"
 
 
 def emulator_library() -> str:
-    """The emulated CUDA driver. It exports the C functions of ``libcuda.so.1``; programs can load it in its place."""
+    """Returns the path of the emulated CUDA driver, which exports the C functions of ``libcuda.so.1``."""
     return str(_existing(_LIBRARIES / "libmemlake_emulator.so"))
 
 
 def cuda_library_directory() -> str:
-    """A folder with a ``libcuda.so.1`` that is the emulator: put it first in ``LD_LIBRARY_PATH`` to place the emulator
-    under another program (``memlake emulate -- COMMAND`` does)."""
+    """Returns a folder in which ``libcuda.so.1`` is the emulator.
+
+    With this folder first in ``LD_LIBRARY_PATH``, a program uses the emulator as its driver. ``memlake emulate --
+    COMMAND`` runs a program this way.
+    """
     return str(_existing(_LIBRARIES / "cuda" / "libcuda.so.1").parent)
 
 
 def native_library() -> str:
-    """The native core, with the C functions of ``memlake.h``: what C programs, ctypes and PyTorch load.
+    """Returns the path of the native core, which has the C functions of ``memlake.h`` for C programs and PyTorch.
 
-    Python's own module uses this same library, so there is one core in a process: a `Pool` and what C functions do with
-    its `native_handle` are the same pool.
+    The Python module uses the same library, so a process has one core. C functions that get a `Pool.native_handle` work
+    on the same pool as Python.
     """
     return str(_existing(_LIBRARIES / "libmemlake.so"))
 
 
 def include_directory() -> str:
-    """The folder of ``memlake.h``, for a C compiler's ``-I``."""
+    """Returns the folder of ``memlake.h``, for the option ``-I`` of a C compiler."""
     return str(_existing(_HEADERS / "memlake.h").parent)
 
 

@@ -1,7 +1,7 @@
-"""Sizes for people and for machines: ``"4GiB"`` ↔ 4294967296. The only code that parses or formats bytes.
+"""Sizes: parses ``"4GiB"`` to 4294967296 bytes and formats bytes as ``"4 GiB"``. All other code uses this module.
 
-A size is an int (bytes), or a string with a unit (``"512MB"`` is 512 000 000, ``"512MiB"`` is 536 870 912; the case
-does not matter, ``"4G"`` means GiB as in Docker), or a share such as ``"50%"`` where a whole is known.
+A size is an int (bytes), a string with a unit, or a share such as ``"50%"`` where the total is known. ``"512MB"`` is
+512 000 000 and ``"512MiB"`` is 536 870 912. Upper and lower case mean the same. ``"4G"`` means GiB, as in Docker.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from memlake.errors import ConfigError
 __all__ = ["LARGEST_SIZE", "Size", "format_bytes", "parse_bytes"]
 
 Size = SupportsIndex | str
-"""What every ``nbytes``, ``memory`` or ``limit`` argument takes."""
+"""The type of every ``nbytes``, ``memory`` or ``limit`` argument."""
 
 LARGEST_SIZE = 2**63 - 1
-"""The largest size that makes sense: drivers, files and Python's own buffers count bytes in signed 64 bits."""
+"""The largest valid size: drivers, files and Python's own buffers count bytes in signed 64-bit integers."""
 
 _BINARY = {"": 1, "b": 1} | {
     prefix + suffix: 1024**power for power, prefix in enumerate("kmgtp", start=1) for suffix in ("", "ib")
@@ -26,20 +26,20 @@ _BINARY = {"": 1, "b": 1} | {
 _DECIMAL = {prefix + "b": 1000**power for power, prefix in enumerate("kmgtp", start=1)}
 _UNITS = _BINARY | _DECIMAL
 
-# At most 40 digits: more cannot be a size, and nobody should be able to make us compute with megabytes of digits.
+# At most 40 digits: a longer number is no size, and parsing megabytes of digits would take very long.
 _SIZE = re.compile(r"([+-]?)(\d{1,40}(?:\.\d{1,40})?)\s*([a-z]*|%)", re.ASCII)
 
 
 def parse_bytes(size: Size, *, of: int | None = None, what: str = "size") -> int:
-    """Turns a size into bytes.
+    """Returns a size in bytes.
 
     Args:
         size: an int, or a string such as ``"4GiB"``, ``"512MB"``, ``"1.5 GiB"`` or ``"50%"``.
-        of: the whole that a percentage is a share of; without it percentages are refused.
-        what: how the error message calls the value.
+        of: the total that a percentage refers to. Without it percentages are refused.
+        what: the name of the argument in error messages.
 
     Raises:
-        ConfigError: if it is no size, is negative, or is larger than any memory (2^63 - 1 bytes).
+        ConfigError: if the argument is not a size, is negative, or is larger than 2^63 - 1 bytes.
     """
     nbytes = _parse_text(size, of, what) if isinstance(size, str) else _parse_number(size, what)
     if nbytes < 0:
