@@ -1,8 +1,8 @@
-"""Analysis: what the replays of a trace say together.
+"""Analysis: answers that are computed from traces and from several replays of a trace.
 
-Each question is a file with a function that asks it and a frozen dataclass that is the answer. An answer has a
-`sentence` for people and a `to_json()` for programs. `compare` asks which policies fit, `fit` asks how small the device
-may be, and `advice` puts a comparison into words. Statistics of traces and pools belong here, too.
+Each file has a function and a frozen dataclass for its result. A result has a `sentence` for people and a `to_json()`
+for programs. `compare` finds out which policies fit on a device, `fit` finds the smallest device of each policy, and
+`advice` describes a comparison in words. A new statistic of traces or pools is a new file here.
 """
 
 from memlake.analysis.comparing import Comparison, compare

@@ -1,4 +1,4 @@
-"""The policies that a comparison is about."""
+"""The choice of policies for a comparison or a fit."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ __all__ = ["chosen_policies"]
 
 
 def chosen_policies(policies: Iterable[str | Options] | str | Options | None) -> tuple[Options, ...]:
-    """For None all policies with their defaults whose figures are those of the real thing; else those given, each once,
-    in their order.
+    """Returns the given policies in order, each once. For None: all policies that are not approximate, with defaults.
 
     Raises:
-        ConfigError: if one of them is no policy, or there is none.
+        ConfigError: if an element is not a policy, or the list is empty.
     """
     if policies is None:
         return tuple(options() for options in known_policies().values() if not options.is_approximate)

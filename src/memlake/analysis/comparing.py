@@ -1,4 +1,4 @@
-"""One trace, one device, several policies side by side."""
+"""Comparisons: replays one trace on one device under several policies."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ __all__ = ["Comparison", "compare"]
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """What `compare` gave. Iterating gives the results, in the order of the policies.
+    """The result of `compare`. Iterating yields the results in the order of the policies.
 
     Attributes:
-        results: one per policy.
-        capacity: of the device, in bytes.
-        events: when events were complete.
-        num_rows: of the trace.
-        peak_live: of the trace, in bytes: no policy can do with less.
-        peak_row: the first row at which it is reached; None if nothing is allocated.
+        results: one result per policy.
+        capacity: the memory of the device in bytes.
+        events: when events were complete; see `memlake.replay`.
+        num_rows: the number of rows of the trace.
+        peak_live: the live peak of the trace in bytes. No policy can hold less.
+        peak_row: the first row at which the live peak is reached; None if the trace allocates nothing.
     """
 
     results: tuple[ReplayResult, ...]
@@ -51,7 +51,7 @@ class Comparison:
         return len(self.results)
 
     def __getitem__(self, policy: int | str) -> ReplayResult:
-        """The result at a position, or the first one of a policy by its name or label."""
+        """Returns the result at a position, or the first result of a policy by its name or label."""
         if isinstance(policy, int):
             return self.results[policy]
         for result in self.results:
@@ -61,16 +61,16 @@ class Comparison:
 
     @property
     def fitting(self) -> tuple[ReplayResult, ...]:
-        """Those that found memory for every request."""
+        """The results in which every request found memory."""
         return tuple(result for result in self.results if result.fits)
 
     @property
     def sentence(self) -> str:
-        """Who fits, who does not and why, and what to do."""
+        """Which policies fit, why the others do not, and what to do, as text."""
         return advice_for(self)
 
     def to_json(self) -> dict[str, Any]:
-        """What ``memlake compare --json`` prints, as a dict."""
+        """Returns the JSON object that ``memlake compare --json`` prints, as a dict."""
         return {
             "capacity": self.capacity,
             "events": self.events,
@@ -91,16 +91,16 @@ def compare(
     timeline: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:
-    """Replays a trace under several policies, on a device of the same size, on all cores.
+    """Replays a trace on a device of a given size under several policies, in parallel on all cores.
 
     Args:
-        trace: what to run.
-        capacity: the memory of the device. None: what the trace tells, if it does.
-        policies: names, PyTorch's configuration strings, or options; None for every policy with its defaults.
-        events: when memory used on another stream is free; see `replay`.
-        limit: what each may hold at most.
-        timeline: how many samples to take of each; 0 for none.
-        progress: called after each replay with how many are done, and how many there are.
+        trace: the trace to replay.
+        capacity: the memory of the device. None: the capacity that the trace gives, if it gives one.
+        policies: names, PyTorch's configuration strings, or options. None: every policy with its default options.
+        events: when memory that another stream used becomes free; see `replay`.
+        limit: the most that each policy may hold.
+        timeline: the number of samples to take of each replay; 0 for none.
+        progress: called after each replay with the number of finished replays and the number of all replays.
 
     Raises:
         ConfigError: if an argument cannot be used.

@@ -1,4 +1,4 @@
-"""How small a device may be."""
+"""Fits: finds the smallest device on which a trace runs, for each policy."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class FitResult:
     """The smallest device that one policy needs.
 
     Attributes:
-        min_capacity: the smallest device on which the trace ran, in bytes; None if it did not run on the largest tried.
-        result: the replay on that device; if there is none, the one on the largest tried, which ran out of memory.
+        min_capacity: the smallest capacity in bytes with which the trace ran. None: it ran with no tried capacity.
+        result: the replay with that capacity, or the failed replay with the largest tried capacity.
     """
 
     min_capacity: int | None
@@ -43,30 +43,30 @@ class FitResult:
 
     @property
     def over_live(self) -> float | None:
-        """`min_capacity` over the trace's live peak; None if there is none."""
+        """`min_capacity` divided by the live peak of the trace; None if there is no `min_capacity` or no live peak."""
         live = self.result.peak_live
         return self.min_capacity / live if self.min_capacity is not None and live else None
 
     @property
     def label(self) -> str:
-        """The policy's name with the settings that are not the default."""
+        """The name of the policy, with the options that differ from the default."""
         return self.result.label
 
     def to_json(self) -> dict[str, Any]:
-        """What ``memlake fit --json`` prints for this policy, as a dict."""
+        """Returns the JSON object that ``memlake fit --json`` prints for this policy, as a dict."""
         return self.result.to_json() | {"min_capacity": self.min_capacity, "over_live": self.over_live}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """What `fit` gave. Iterating gives the results, in the order of the policies.
+    """The result of `fit`. Iterating yields the results in the order of the policies.
 
     Attributes:
-        results: one per policy.
-        events: when events were complete.
-        num_rows: of the trace.
-        peak_live: of the trace, in bytes: no policy can do with less.
-        largest_capacity: the largest device that was tried, in bytes.
+        results: one result per policy.
+        events: when events were complete; see `memlake.replay`.
+        num_rows: the number of rows of the trace.
+        peak_live: the live peak of the trace in bytes. No policy can hold less.
+        largest_capacity: the largest capacity that was tried, in bytes.
     """
 
     results: tuple[FitResult, ...]
@@ -82,7 +82,7 @@ class Fit:
         return len(self.results)
 
     def __getitem__(self, policy: int | str) -> FitResult:
-        """The result at a position, or the first one of a policy by its name or label."""
+        """Returns the result at a position, or the first result of a policy by its name or label."""
         if isinstance(policy, int):
             return self.results[policy]
         for result in self.results:
@@ -92,7 +92,7 @@ class Fit:
 
     @property
     def sentence(self) -> str:
-        """Who needs how much, for people."""
+        """The smallest device of each policy, as text."""
         sizes = sorted(
             (result for result in self.results if result.min_capacity is not None), key=lambda r: r.min_capacity or 0
         )
@@ -111,7 +111,7 @@ class Fit:
         return f"{live}: {', '.join(parts)}."
 
     def to_json(self) -> dict[str, Any]:
-        """What ``memlake fit --json`` prints, as a dict."""
+        """Returns the JSON object that ``memlake fit --json`` prints, as a dict."""
         return {
             "events": self.events,
             "rows": self.num_rows,
@@ -129,17 +129,17 @@ def fit(
     events: str = "immediate",
     progress: Callable[[int, int], None] | None = None,
 ) -> Fit:
-    """The smallest device that each policy needs for a trace, found by bisection, on all cores.
+    """Finds the smallest device that each policy needs for a trace, by bisection, in parallel on all cores.
 
-    Searched from the live peak to 2.2 times it, in steps of 2 MiB, until the gap is at most 0.1 % of the live peak. The
-    answer is the upper end: a device on which the trace ran. A policy may fail on a device that is a little larger than
-    one on which it runs; the search takes no notice.
+    The search goes from the live peak to 2.2 times the live peak in steps of 2 MiB, and ends when the interval is at
+    most 0.1 % of the live peak. The result is the upper end of the interval, a capacity with which the trace ran. A
+    policy may also fail with a slightly larger capacity than one with which it runs; the search does not detect that.
 
     Args:
-        trace: what to run.
-        policies: names, PyTorch's configuration strings, or options; None for every policy with its defaults.
-        events: when memory used on another stream is free; see `replay`.
-        progress: called after each policy with how many are done, and how many there are.
+        trace: the trace to replay.
+        policies: names, PyTorch's configuration strings, or options. None: every policy with its default options.
+        events: when memory that another stream used becomes free; see `replay`.
+        progress: called after each policy with the number of finished policies and the number of all policies.
 
     Raises:
         ConfigError: if an argument cannot be used.
@@ -177,8 +177,8 @@ def _bisect(trace: Trace, options: Options, events: EventMode, largest: int) -> 
     lowest = on(min(_on_grid(trace.peak_live), largest))
     if lowest.fits:
         return FitResult(min_capacity=lowest.capacity, result=lowest)
-    # What fits is not quite monotonous, so where the middle lies decides which of two near answers is found. Downwards
-    # on the grid is how torch's own figures were found, to which these are compared.
+    # Fitting is not strictly monotonous in the capacity, so the choice of the middle decides which of two near results
+    # is found. torch's own figures, with which these are compared, were found by rounding the middle down to the grid.
     lower = trace.peak_live
     gap = max(trace.peak_live // _PRECISION, GRID)
     while upper.capacity - lower > gap:

@@ -1,4 +1,4 @@
-"""Runs independent replays on all cores. They are native code without the GIL, so threads suffice."""
+"""Runs independent replays on all cores. A replay is native code that releases the GIL, so threads suffice."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 def run_all(jobs: Sequence[Callable[[], T]], progress: Callable[[int, int], None] | None = None) -> list[T]:
-    """The results of all jobs, in their order. The first error of a job is raised, and jobs not begun are dropped.
+    """Runs all jobs and returns their results in order. Raises the first error of a job and cancels the waiting jobs.
 
     Args:
-        jobs: what to run.
-        progress: called with how many are done and how many there are, in the caller's thread, after each.
+        jobs: the functions to call.
+        progress: called in the caller's thread after each job, with the number of finished jobs and of all jobs.
     """
     with ThreadPoolExecutor(min(len(jobs), len(os.sched_getaffinity(0))), "memlake-replay") as executor:
         futures = [executor.submit(job) for job in jobs]

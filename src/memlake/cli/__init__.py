@@ -1,7 +1,7 @@
 """The command line: ``memlake COMMAND``. One command per file.
 
-stdout is data, stderr is talk. Bad input ends with exit code 2 and one sentence, Ctrl-C with 130. When the reader of
-stdout goes away, the command ends quietly, as any program in a pipe does.
+Results go to stdout; errors and progress go to stderr. Bad input ends with exit code 2 and one sentence, Ctrl-C with
+130. When the reader of a pipe closes stdout, the command ends without a message.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ __all__ = ["main"]
 _COMMANDS = (compare, replay, fit, emulate, doctor)
 
 _BAD_INPUT = 2
-_BY_SIGNAL = 128  # what shells add to the number of the signal that ended a program
+_BY_SIGNAL = 128  # shells report this plus the number of the signal that ended a program
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code."""
     try:
         code = _run(arguments)
-        # Here, where a reader that is gone can be told from a command that failed.
+        # Flushed here, where a closed pipe can be told apart from a failed command.
         sys.stdout.flush()
     except MemlakeError as error:
         print(f"memlake: error: {visible(str(error))}", file=sys.stderr)
         return _BAD_INPUT
     except BrokenPipeError:
-        # Nothing more can be said to it; and Python must not try when it ends.
+        # stdout is closed; Python must not try to flush it again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BY_SIGNAL + signal.SIGPIPE
     except KeyboardInterrupt:

@@ -126,7 +126,7 @@ def _settings(arguments: argparse.Namespace) -> str:
 
 
 def _check(settings: str) -> None:
-    """Lets the emulator itself read the settings, here, where a mistake can be told before the program starts."""
+    """Lets the emulator check the settings before the program starts."""
     from memlake import _native
 
     # Settings that are already in the environment are replaced for the program; they must not be read here, either.

@@ -17,7 +17,7 @@ def print_json(value: dict[str, Any]) -> None:
 
 
 class Progress:
-    """A line on a terminal's stderr that says how far a command has come; silent anywhere else."""
+    """A progress line on stderr. It is shown only on a terminal."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -28,7 +28,7 @@ class Progress:
         return self
 
     def __call__(self, done: int, total: int) -> None:
-        """Shows that so many are done."""
+        """Shows how many parts are done."""
         bar = "#" * (20 * done // total)
         self._draw(f"{self._what} [{bar:<20}] {done}/{total}")
 
@@ -37,5 +37,5 @@ class Progress:
 
     def _draw(self, text: str) -> None:
         if self._is_shown:
-            # Return to the line's beginning and erase it; the next text, or what follows, takes its place.
+            # Moves to the start of the line and erases it, so that the next text replaces this one.
             print(f"\r\x1b[K{visible(text)}", end="", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The options that the replaying commands have in common."""
+"""The options that several commands share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["WHAT_A_POLICY_IS", "add_capacity", "add_events", "add_json", "add_po
 
 
 def add_capacity(parser: argparse.ArgumentParser) -> None:
-    """How much memory there is."""
+    """Adds the options for the capacity and the limit."""
     parser.add_argument(
         "--capacity",
         metavar="SIZE",
@@ -21,7 +21,7 @@ def add_capacity(parser: argparse.ArgumentParser) -> None:
 
 
 def add_events(parser: argparse.ArgumentParser) -> None:
-    """When events are complete."""
+    """Adds the option for the event mode."""
     parser.add_argument(
         "--events",
         metavar="WHEN",
@@ -32,11 +32,11 @@ def add_events(parser: argparse.ArgumentParser) -> None:
 
 
 WHAT_A_POLICY_IS = "a policy (lake, caching, expandable, stitch, direct, driver) or what PYTORCH_ALLOC_CONF would say"
-"""For the help of an argument."""
+"""The help text for a policy argument."""
 
 
 def add_policies(parser: argparse.ArgumentParser) -> None:
-    """Several policies, all by default."""
+    """Adds the option for policies, all by default."""
     parser.add_argument(
         "--policy",
         metavar="NAME",
@@ -48,5 +48,5 @@ def add_policies(parser: argparse.ArgumentParser) -> None:
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """For machines."""
+    """Adds the option for JSON output."""
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")

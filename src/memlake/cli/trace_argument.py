@@ -16,7 +16,7 @@ __all__ = ["add_trace", "load_trace"]
 
 
 def add_trace(parser: argparse.ArgumentParser) -> None:
-    """Adds the argument, and the option that chooses a device of a snapshot."""
+    """Adds the argument, and the option for the device of a snapshot."""
     parser.add_argument(
         "trace",
         metavar="TRACE",
@@ -26,11 +26,11 @@ def add_trace(parser: argparse.ArgumentParser) -> None:
 
 
 def load_trace(arguments: argparse.Namespace) -> Trace:
-    """The trace that was asked for.
+    """Loads the trace that the arguments name.
 
     Raises:
-        TraceError: if the file is no trace.
-        ConfigError: if there is neither a file nor an example of this name.
+        TraceError: if the file is not a trace.
+        ConfigError: if there is neither a file nor an example with this name.
     """
     from memlake.trace import Trace, example_traces, load_example
 

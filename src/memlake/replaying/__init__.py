@@ -1,6 +1,6 @@
-"""Runs a recorded trace again: under another policy, on a device of another size, without a GPU.
+"""Replays: runs a recorded trace under another policy or on a device of another size, without a GPU.
 
-`replay` is a name of `memlake`. docs/guides/will_it_fit.md shows it at work.
+`replay` is also `memlake.replay`. docs/guides/will_it_fit.md explains how to use it.
 """
 
 from memlake.replaying.failure import Failure

@@ -1,4 +1,4 @@
-"""How much memory the device of a replay has: as asked, or as the trace itself tells."""
+"""The capacity of the device of a replay: an argument, or known from the trace."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 __all__ = ["GRID", "LARGEST_DEVICE", "capacity_of", "known_capacity", "limit_of"]
 
 GRID = 2 * 2**20
-"""Devices are measured in steps of this: the granule of CUDA devices, and the smallest device that is emulated."""
+"""Capacities are multiples of this: the granularity of CUDA devices, and the smallest emulated device."""
 LARGEST_DEVICE = 16 * 2**40
-"""The largest device that the emulator makes."""
+"""The largest device that the emulator can make."""
 
 
 def capacity_of(trace: Trace, capacity: Size | None) -> int:
-    """The capacity asked for, in bytes; if none is, what the trace tells.
+    """Returns the given capacity in bytes, or without one the capacity that the trace gives.
 
     Raises:
-        ConfigError: if it is no size, or the size of no device; or if none is given and the trace tells none.
+        ConfigError: if the capacity is not a size or is out of range, or if neither argument nor trace gives one.
     """
     if capacity is None:
         known = known_capacity(trace)
@@ -40,10 +40,10 @@ def capacity_of(trace: Trace, capacity: Size | None) -> int:
 
 
 def known_capacity(trace: Trace) -> int | None:
-    """What a trace tells about its device: its metadata's ``capacity``, or what a recorded failure gives away.
+    """Returns the capacity from the metadata of a trace, or from a recorded failure; None if it has neither.
 
-    When PyTorch runs out of memory it records what the driver still had; with what PyTorch held then, that is the
-    memory it could have used.
+    When PyTorch runs out of memory, it records the free memory of the driver. The capacity is that memory plus the
+    memory that PyTorch held.
     """
     told = trace.metadata.get("capacity")
     if isinstance(told, int) and not isinstance(told, bool) and GRID <= told <= LARGEST_DEVICE:
@@ -62,10 +62,10 @@ def known_capacity(trace: Trace) -> int | None:
 
 
 def limit_of(limit: Size | None, own_limit: int | None, capacity: int) -> int | None:
-    """The smaller of a limit asked for and a policy's own; None if neither limits anything.
+    """Returns the smaller of a given limit and the limit of the policy; None if there is neither.
 
     Raises:
-        ConfigError: if it is no size.
+        ConfigError: if the limit is not a size.
     """
     asked = None if limit is None else parse_bytes(limit, of=capacity, what="limit")
     given = [value for value in (asked, own_limit) if value is not None]

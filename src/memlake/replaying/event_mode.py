@@ -1,4 +1,4 @@
-"""When the events of a replay are complete. Nothing runs in a replay, so a rule, or the trace itself, says it."""
+"""Event modes: the rule by which the events of a replay become complete. A replay runs no GPU work."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ __all__ = ["EventMode"]
 
 
 class EventMode(NamedTuple):
-    """One of the three rules.
+    """One of three rules.
 
-    ``"immediate"``: complete when first asked for. ``"recorded"``: pending until the trace says that it is done, or
-    that the device was synchronised. ``"lag:N"``: complete N rows later, as if the host ran ahead of the device.
+    ``"immediate"``: an event is complete when the pool first queries it. ``"recorded"``: an event is complete when the
+    trace says so, or when the trace synchronises the device. ``"lag:N"``: an event is complete N rows later, as if the
+    host ran ahead of the device.
     """
 
     kind: str
@@ -25,7 +26,7 @@ class EventMode(NamedTuple):
         """Reads ``"immediate"``, ``"recorded"`` or ``"lag:N"``.
 
         Raises:
-            ConfigError: if it is none of them.
+            ConfigError: if the text is none of them.
         """
         if text in ("immediate", "recorded"):
             return cls(text)

@@ -1,4 +1,4 @@
-"""What one replay gave."""
+"""The result of a replay."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["ReplayResult", "Timeline"]
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """Samples over a replay, as columns: before a row, what was allocated and what was held. The last is the end."""
+    """Samples of a replay: the allocated and held bytes before a row. The last sample is the end of the replay."""
 
     rows: npt.NDArray[np.uint64]
     allocated: npt.NDArray[np.uint64]
@@ -31,34 +31,34 @@ class Timeline:
         return len(self.rows)
 
     def to_json(self) -> dict[str, list[int]]:
-        """The three columns as lists."""
+        """Returns the three columns as lists."""
         return {"rows": self.rows.tolist(), "allocated": self.allocated.tolist(), "held": self.held.tolist()}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayResult:
-    """What one replay gave. Sizes are bytes.
+    """The result of one replay. Sizes are in bytes.
 
     Attributes:
-        options: the policy with its settings.
-        capacity: of the device.
-        limit: what the pool was allowed to hold, the policy's own memory fraction included; None if it was all.
+        options: the policy with its options.
+        capacity: the memory of the device.
+        limit: the most that the pool could hold, the policy's own memory fraction included; None: no limit.
         events: when events were complete; see `memlake.replay`.
         rows: how many rows of the trace were replayed: all of them unless memory ran out.
-        peak_live: the largest sum of live requests, each rounded up to 512 bytes; of the whole trace, whatever the
-            policy did.
-        peak_requested: the largest sum of requests whose memory was not free again, as PyTorch counts it.
-        peak_allocated: the largest sum of blocks in use, slack included, as PyTorch counts it.
-        peak_held: the most physical memory that was held.
+        peak_live: the largest sum of live requests of the whole trace, each rounded up to 512 bytes. It does not depend
+            on the policy.
+        peak_requested: the largest sum of requested sizes, until their blocks are free again, as PyTorch counts it.
+        peak_allocated: the largest sum of blocks in use, rounding included, as PyTorch counts it.
+        peak_held: the largest physical memory that was held. PyTorch calls it reserved.
         num_ooms: how many requests found no memory.
-        num_alloc_retries: how often everything cached was given back to find memory.
+        num_alloc_retries: how often the pool released all cached memory to serve a request.
         host_waits: how often the host had to wait for a stream.
-        counters: what only this policy counts, for instance how many chunks a lake has moved.
-        driver_calls: how many, by the name of the CUDA function.
-        modelled_driver_ms: what they take on an A100, by memlake's cost table; None where that cannot be said.
-        ns_per_event: CPU time of the policy per row, its driver calls on the emulator included; never the same twice.
-        failure: the first request that found no memory; None if all did.
-        timeline: samples, if they were asked for.
+        counters: counters that only this policy has, for instance the number of chunks that a lake moved.
+        driver_calls: the number of driver calls, by CUDA name.
+        modelled_driver_ms: the time of these calls on an A100, by memlake's cost table; None if it is not modelled.
+        ns_per_event: CPU time of the policy per row, driver calls on the emulator included. It varies between runs.
+        failure: the first request that found no memory; None if every request found memory.
+        timeline: the samples, if the replay was asked for them.
     """
 
     options: Options
@@ -82,17 +82,17 @@ class ReplayResult:
 
     @property
     def policy(self) -> str:
-        """The policy's name."""
+        """The name of the policy."""
         return self.options.name
 
     @property
     def label(self) -> str:
-        """The policy's name with the settings that are not the default."""
+        """The name of the policy, with the options that differ from the default."""
         return self.options.label
 
     @property
     def fits(self) -> bool:
-        """Whether every request found memory."""
+        """True if every request found memory."""
         return self.failure is None
 
     @property
@@ -102,29 +102,29 @@ class ReplayResult:
 
     @property
     def failed_event(self) -> int | None:
-        """The row of the first request that found no memory."""
+        """The row of the first request that found no memory, or None."""
         return None if self.failure is None else self.failure.row
 
     @property
     def utilization(self) -> float | None:
-        """`peak_live` over `peak_held`; None after running out of memory, and where nothing was held."""
+        """`peak_live` / `peak_held`; None if memory ran out or nothing was held."""
         return self.peak_live / self.peak_held if self.fits and self.peak_held else None
 
     @property
     def approximate(self) -> bool:
-        """Whether the figures are not those of the real thing."""
+        """True if the figures only approximate those of the real allocator."""
         return self.options.is_approximate
 
     @property
     def sentence(self) -> str:
-        """The outcome, for people."""
+        """The outcome as a sentence."""
         device = f"a device of {format_bytes(self.capacity)}"
         if self.failure is None:
             return f"{self.label} fits on {device} and holds {format_bytes(self.peak_held)} at most."
         return f"{self.label} runs out of memory on {device}: {self.failure.sentence}."
 
     def to_json(self) -> dict[str, Any]:
-        """What ``--json`` prints for this policy, as a dict of numbers, strings, lists and None."""
+        """Returns the JSON object that ``--json`` prints for this policy, as a dict."""
         return {
             "policy": self.policy,
             "options": self.options.to_text(),

@@ -1,4 +1,4 @@
-"""One trace, one policy, one device."""
+"""Replays one trace under one policy on one emulated device."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ def replay(
     go_on: bool = False,
     timeline: int = 0,
 ) -> ReplayResult:
-    """Runs a trace again, without a GPU: on an emulated device, with a policy that really allocates there.
+    """Replays a trace without a GPU: the policy allocates and frees on an emulated device.
 
-    The same arguments give the same result every time, but for `ReplayResult.ns_per_event`. Threads may replay at the
+    The same arguments give the same result, except for `ReplayResult.ns_per_event`. Several threads may replay at the
     same time.
 
     Args:
-        trace: what to run.
+        trace: the trace to replay.
         policy: a name, PyTorch's configuration string, or options; see `memlake.policy`.
-        capacity: the memory of the device. None: what the trace tells, if it does.
-        events: when memory used on another stream is free. ``"immediate"``: when it is next asked for; ``"recorded"``:
-            when the trace says so; ``"lag:N"``: N rows after its free.
-        limit: what may be held at most, as a size or a share of the capacity.
-        go_on: whether to go on behind a request that found no memory. That allocation is then left out, so what follows
-            is no longer what the program did.
-        timeline: how many samples to take over the trace; 0 for none.
+        capacity: the memory of the device. None: the capacity that the trace gives, if it gives one.
+        events: when memory that another stream used becomes free. ``"immediate"``: when the pool next looks;
+            ``"recorded"``: when the trace says so; ``"lag:N"``: N rows after its free.
+        limit: the most that the policy may hold, as a size or a share of the capacity.
+        go_on: whether to continue after a request that found no memory. The replay then leaves that allocation out, so
+            the later rows no longer match what the program did.
+        timeline: the number of samples to take over the trace; 0 for none.
 
     Raises:
         ConfigError: if an argument cannot be used.
@@ -72,7 +72,7 @@ def run(
     go_on: bool = False,
     samples: int = 0,
 ) -> ReplayResult:
-    """The same with arguments that were checked. Runs without the GIL."""
+    """Replays a trace with checked arguments. It runs without the GIL."""
     effective = limit_of(limit, options.limit_on(capacity), capacity)
     report = _native.replay(
         _emulator(),
@@ -112,7 +112,7 @@ def run(
 
 
 def require_trace(trace: object) -> None:
-    """Raises ConfigError if it is no trace."""
+    """Raises ConfigError if the argument is not a `Trace`."""
     if not isinstance(trace, Trace):
         hint = (
             "; load it first: memlake.Trace.load(path)"

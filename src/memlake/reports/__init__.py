@@ -1,6 +1,6 @@
 """Reports: what memlake prints for people, one file per subject.
 
-A report lays out an answer of `memlake.analysis` or `memlake.replaying`; it computes no figures of its own. `terminal`
-has the tables and paragraphs that all reports share. `health` reports on the machine. A command of `memlake.cli` reads
-its arguments, asks its question and calls one report.
+A report prints a result of `memlake.analysis` or `memlake.replaying` and computes no figures of its own. `terminal` has
+the tables and paragraphs that all reports use. `health` checks the machine and reports on it. A command of
+`memlake.cli` reads its arguments, computes a result and prints one report.
 """

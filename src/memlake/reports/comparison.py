@@ -15,7 +15,7 @@ __all__ = ["print_comparison"]
 
 
 def print_comparison(comparison: Comparison) -> None:
-    """Prints a table with one line per policy, and what it means."""
+    """Prints a table with one line per policy, then the advice."""
     print(
         f"device {format_bytes(comparison.capacity)}, live peak {format_bytes(comparison.peak_live)}, "
         f"{comparison.num_rows} rows\n"

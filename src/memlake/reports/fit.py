@@ -14,7 +14,7 @@ __all__ = ["print_fit"]
 
 
 def print_fit(found: Fit) -> None:
-    """Prints a table with one line per policy, and what it means."""
+    """Prints a table with one line per policy, then a summary."""
     print(f"live peak {format_bytes(found.peak_live)}, {found.num_rows} rows\n")
     headers = ("policy", "smallest device", "over live peak", "bytes", "retries", "driver ms")
     print_table(headers, [_line(result, found.largest_capacity) for result in found])

@@ -1,4 +1,4 @@
-"""Whether memlake works on this machine, what it finds here, and what is missing. `memlake doctor` prints it."""
+"""The health report of `memlake doctor`: whether memlake works here, and which drivers and packages there are."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ _FEW_FILES = 1024
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """One checked item.
 
     Attributes:
         topic: ``"memlake"``, ``"driver"``, ``"frameworks"``, ``"extras"`` or ``"system"``.
-        name: what was looked at.
-        state: ``"ok"``; ``"note"`` for what is missing or may become a limit; ``"broken"`` if memlake cannot work.
+        name: the name of the item.
+        state: ``"ok"``; ``"note"`` if the item is missing or may become a limit; ``"broken"`` if memlake cannot work.
         value: what was found.
         advice: what to do; empty if there is nothing to do.
     """
@@ -63,18 +63,18 @@ class Finding:
 
 @dataclass(frozen=True)
 class Health:
-    """All findings."""
+    """The findings of all checks."""
 
     findings: tuple[Finding, ...]
 
     @property
     def is_good(self) -> bool:
-        """Whether memlake works here. A machine without a GPU is fine."""
+        """True if memlake works on this machine. It needs no GPU."""
         return all(finding.state != _BAD for finding in self.findings)
 
     @property
     def sentence(self) -> str:
-        """The outcome, for people."""
+        """The outcome as a sentence."""
         broken = [finding for finding in self.findings if finding.state == _BAD]
         if broken:
             return f"memlake does not work here: {broken[0].name}: {broken[0].value}. {broken[0].advice}".strip()
@@ -83,7 +83,7 @@ class Health:
         return f"memlake works here, {where}."
 
     def to_json(self) -> dict[str, Any]:
-        """What ``memlake doctor --json`` prints, as a dict."""
+        """Returns the JSON object that ``memlake doctor --json`` prints, as a dict."""
         return {
             "works": self.is_good,
             "findings": [asdict(finding) for finding in self.findings],
@@ -92,12 +92,12 @@ class Health:
 
 
 def examine() -> Health:
-    """Looks at everything, and really tries the emulator. Imports no framework."""
+    """Runs all checks, among them an allocation on the emulator. It imports no framework."""
     return Health((*_memlake(), *_driver(), *_frameworks(), *_extras(), *_system()))
 
 
 def print_health(health: Health) -> None:
-    """Prints all findings, then what to do about them."""
+    """Prints all findings, then the advice."""
     rows = [(finding.topic, finding.name, finding.state, finding.value) for finding in health.findings]
     print_table(("topic", "what", "state", "found"), rows, left=4)
     print()
@@ -127,7 +127,7 @@ def _tried(topic: str, name: str, attempt: Callable[[], str], advice: str) -> Fi
 
 
 def _try_the_emulator() -> str:
-    """Two chunks, one range, a stamp written through it and read back."""
+    """Stitches two chunks of two emulated devices, fills the range and reads a byte back."""
     from memlake import vmm
     from memlake.emulator.emulated_device import emulate
 

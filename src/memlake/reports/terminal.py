@@ -22,12 +22,12 @@ def print_text(text: str) -> None:
 
 
 def visible(text: str) -> str:
-    """The text without characters that a terminal would obey: names in traces come from anywhere."""
+    """Replaces control characters, which a terminal would execute: names in traces are not trusted."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
-    """Prints a table. The first `left` columns are text, the others numbers, which stand at the right."""
+    """Prints a table. The first `left` columns are text; the others are numbers and right-aligned."""
     shown = [[visible(cell) for cell in row] for row in rows]
     if sys.stdout.isatty() and _print_rich_table(headers, shown, left):
         return
@@ -56,7 +56,7 @@ def _print_rich_table(headers: Sequence[str], rows: Sequence[Sequence[str]], lef
         return False
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for index, header in enumerate(headers):
-        # Text may be broken into lines where the terminal is narrow, numbers may not.
+        # On a narrow terminal, text is wrapped; numbers are not.
         table.add_column(header, justify="left" if index < left else "right", no_wrap=index >= left)
     for row in rows:
         table.add_row(*(Text(cell, style=_STYLES.get(cell.split(" ")[0], "")) for cell in row))
