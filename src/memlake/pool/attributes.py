@@ -56,7 +56,7 @@ class PoolAttributes:
         """How many bytes the pool keeps when the program waits; `NEVER_RELEASE` (2**64 - 1): all. Settable.
 
         When the program waits with `Stream.sync`, `Event.sync` or `Device.synchronize`, the pool releases free memory
-        above the threshold. The threshold is not a limit (see `max_size`) and reserves nothing (see `reserve`). The
+        above the threshold. The threshold is no limit (see `max_size`) and takes no memory (see `reserve`). The
         default, ``"max"``, keeps all memory; CUDA's default is 0. memlake does not notice waits of other libraries.
         """
         return self._release_threshold

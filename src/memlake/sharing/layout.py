@@ -1,7 +1,7 @@
-"""What a share is made of, and how that is written down.
+"""The layout of a share: its chunks and devices, and the format in which they are sent.
 
-A share is written as a header of fixed size, a table, and the descriptors themselves. Whoever reads it cannot trust
-who wrote it: every number is checked before it is used, and nothing is taken from the other side but numbers.
+A share is written as a header of fixed size, a table, and the descriptors themselves. The reader does not
+trust the sender: it checks every number before it uses it, and it takes only numbers from the message.
 """
 
 from __future__ import annotations

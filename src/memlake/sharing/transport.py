@@ -1,4 +1,4 @@
-"""How descriptors travel: over a connected Unix socket, as many messages as it takes.
+"""Transport of shares: sends and receives descriptors over a connected Unix socket, in several messages if needed.
 
 The kernel takes at most 253 descriptors per message (``SCM_MAX_FD``). Received descriptors are not inherited by
 programs that this one starts, and none is left open when something goes wrong.

@@ -1,6 +1,7 @@
-"""Traces: what a program asked of its allocator, from a file or from columns, and what its own allocator did.
+"""Traces: the requests and frees that a program made to its allocator, and what that allocator did.
 
-`Trace` is also `memlake.Trace`. docs/reference/trace_format.md describes the files.
+A trace is read from a file or made from columns. `Trace` is also `memlake.Trace`. docs/reference/trace_format.md
+describes the files. A reader for another format is a new file here, which `loading` calls.
 """
 
 from memlake.trace.examples import example_traces, load_example

@@ -1,6 +1,6 @@
-"""The columns of a trace and the rules that they keep.
+"""The columns of a trace and their rules.
 
-A trace that exists keeps all of them, so whoever replays it need not check anything:
+Every `Trace` fulfils the rules, so a replay need not check them:
 
 - every operation is known, every column has one entry per row;
 - an allocation's id is its number: the first allocation of the trace has id 0, the next one 1, and so on;
@@ -36,13 +36,13 @@ __all__ = [
 ]
 
 MOST_STREAMS = 2**16
-"""Streams are numbered from 0 to this, exclusively: a column of 16 bits. CUDA programs use a handful."""
+"""Stream numbers are below this: the column has 16 bits. CUDA programs use few streams."""
 MOST_ALLOCATIONS = 2**32 - 1
-"""Ids have 32 bits, and the last value is left to those who need one that is no id."""
+"""Ids have 32 bits. The last value is not an id, so that code can use it to mean "no allocation"."""
 
 
 class BadRowError(Exception):
-    """A row that breaks a rule; whoever reads a file turns it into a `TraceError` that names the place in that file."""
+    """A row breaks a rule. The reader of a file turns it into a `TraceError` that names the place in the file."""
 
     def __init__(self, row: int, reason: str, hint: str = "") -> None:
         super().__init__(row, reason, hint)
@@ -73,13 +73,13 @@ class Columns:
 
 
 def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The same array, which from now on nobody writes to."""
+    """Makes an array read-only and returns it."""
     array.flags.writeable = False
     return array
 
 
 def is_free(op: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Which rows give an allocation back."""
+    """Returns which rows free an allocation."""
     return np.isin(op, (Op.FREE, Op.FREE_ON))
 
 

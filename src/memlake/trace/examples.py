@@ -1,4 +1,4 @@
-"""Small traces that come with memlake, to try things on. src/memlake/examples/README.md says what they are."""
+"""Example traces that ship with memlake. src/memlake/examples/README.md describes them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENDINGS = (".npz", ".txt.gz")
 
 
 def example_traces() -> dict[str, Path]:
-    """The examples by name, each with its file."""
+    """Returns the names of the examples and their files."""
     return {
         path.name.removesuffix(ending): path
         for path in sorted(FOLDER.iterdir())
@@ -27,7 +27,7 @@ def load_example(name: str) -> Trace:
     """Loads an example.
 
     Raises:
-        ConfigError: if there is none of this name; it names those there are.
+        ConfigError: if no example has this name. The message lists the names.
     """
     paths = example_traces()
     if name not in paths:

@@ -1,4 +1,4 @@
-"""How reading a trace fails: with the file, the place in it, and what to do."""
+"""Errors of trace files: they name the file and the place in it, and say what to do."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ __all__ = ["TraceFileError", "shorten"]
 
 
 class TraceFileError(TraceError):
-    """A trace that cannot be read.
+    """A trace cannot be read.
 
     Attributes:
         reason: what is wrong.
         path: the file, or None for a trace that was made in memory.
-        place: where in it, for instance ``"line 12"``, ``"row 7"`` or ``"byte 4711"``; None if all of it is wrong.
+        place: the place in the file, for instance ``"line 12"``, ``"row 7"`` or ``"byte 4711"``; None: the whole file.
         hint: what to do; may be empty.
-        row: the row of the trace that is wrong, from 0, where one is.
+        row: the number of the wrong row, from 0; None if the error is not about a row.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class TraceFileError(TraceError):
 
 
 def shorten(value: object) -> str:
-    """Shows a value from a foreign file in a message: never more than a few words of it, and never raw bytes."""
+    """Returns a value from an untrusted file for a message: at most 60 characters, and no raw bytes."""
     # Slicing comes first: the repr of a value from a hostile file may be as large as the file.
     text = repr(value[:60] if isinstance(value, (str, bytes)) else value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -84,7 +84,7 @@ def initial_segments(
     """
     bare = sorted([*_rewind_plain(final, events), *_rewind_mapped(final, events)], key=lambda segment: segment.address)
     addresses = [allocation.address for allocation in carried]
-    # Segments do not overlap, unless someone made them up; then an allocation is in the last that begins before it.
+    # Segments overlap only in a forged file; then an allocation belongs to the last segment that begins before it.
     ends = [*(segment.address for segment in bare[1:]), 2**65]
     segments = []
     for segment, next_segment in zip(bare, ends, strict=False):

@@ -1,4 +1,4 @@
-"""Tells trace files apart by their content and gives each to its reader."""
+"""Detects the format of a trace file by its content and calls the reader of that format."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def load(path: str | os.PathLike[str], device: int | None, memory_limit: int) ->
 
 
 def identify(head: bytes) -> str:
-    """The name of the format of a file that begins with these bytes.
+    """Returns the name of the format of a file that begins with these bytes.
 
     Raises:
-        TraceError: if it is none that is known.
+        TraceError: if the format is unknown.
     """
     if head.startswith((b"PK\3\4", b"PK\5\6")):
         return "npz"

@@ -1,4 +1,4 @@
-"""What a row of a trace says: one small number per operation, and its letter in the text form."""
+"""The operations of a trace: one number per operation."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ __all__ = ["Op"]
 
 
 class Op(IntEnum):
-    """The operation of a row. The numbers are those of the file format and never change."""
+    """The operation of a row. The numbers are part of the file format and do not change."""
 
     ALLOCATE = 0
-    """`bytes` are asked for on `stream`; `id` names the allocation from here on."""
+    """The program requests `bytes` on `stream`; `id` is the id of the new allocation."""
     FREE = 1
-    """`id` is given back on the stream that it was allocated on."""
+    """The program frees `id` on the stream that it was allocated on."""
     RECORD_STREAM = 2
-    """`id` is also used on `stream`: after its free it may be reused when that stream has passed."""
+    """`stream` uses `id` as well: after the free, its memory may be reused when that stream has passed."""
     EVENT_DONE = 3
-    """Every stream that had used `id` has passed; comes after its free."""
+    """All streams that used `id` have passed. The row comes after the free."""
     STEP = 4
     """Step number `id` begins."""
     SYNCHRONIZE = 5
-    """The device was synchronised: nothing is pending any more."""
+    """The program synchronised the device. No memory is pending afterwards."""
     EMPTY_CACHE = 6
-    """The program asked for all cached memory to go back to the driver."""
+    """The program released all cached memory to the driver."""
     FREE_ON = 7
-    """`id` is given back on `stream`, which is not the stream that it was allocated on."""
+    """The program frees `id` on `stream`, which is not the stream that it was allocated on."""
     TRIM = 8
-    """The program asked for cached memory to go back to the driver, as long as `bytes` stay held; nobody waits."""
+    """The program released cached memory to the driver but kept `bytes`, without waiting for streams."""
     PREALLOCATE = 9
-    """The program asked for `bytes` of memory in one piece, for later requests of `stream`."""
+    """The program took `bytes` of contiguous memory in advance, for later requests of `stream`."""

@@ -1,7 +1,7 @@
-"""What a program's own allocator did while a trace was recorded: addresses, segments, blocks.
+"""Records of a program's own allocator: its addresses, segments and blocks while a trace was recorded.
 
-A replay does not need it. It is kept so that a replay of the same policy can be compared with the truth, byte by byte.
-Numbers only: where in a program something was allocated is the trace's tag.
+A replay does not need the record. `verify` compares a replay of the same policy with it. The record has only numbers;
+the tags of the trace say which code allocated.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ __all__ = ["Recorded", "RecordedBlock", "RecordedEvent", "RecordedSegment"]
 
 @dataclass(frozen=True)
 class RecordedBlock:
-    """A piece of a segment.
+    """A block of a segment.
 
     Attributes:
-        address: where it begins.
-        nbytes: its size, slack included.
-        requested: what was asked for; 0 for a free block.
-        state: ``"live"``, ``"pending"`` (freed, and awaited by some stream) or ``"free"``.
-        id: the allocation's id in the trace; None for a free block, and for one that the trace knows nothing of.
+        address: the address of the first byte.
+        nbytes: the size, rounding included.
+        requested: the requested size; 0 for a free block.
+        state: ``"live"``, ``"pending"`` (freed, but a stream may still use it) or ``"free"``.
+        id: the id of the allocation in the trace; None for a free block or an allocation that is not in the trace.
     """
 
     address: int
@@ -40,13 +40,13 @@ class RecordedSegment:
     """A contiguous range that the allocator held.
 
     Attributes:
-        address: where it begins.
-        nbytes: its size.
-        stream: whose memory it is, as numbered in the trace.
+        address: the address of the first byte.
+        nbytes: the size.
+        stream: the number of its stream in the trace.
         kind: ``"small"`` (for requests up to 1 MiB) or ``"large"``.
-        is_expandable: whether it is a mapped part of an expandable segment.
-        pool: the private pool that it belongs to; (0, 0) is the default pool.
-        blocks: what it is divided into, by address, without gaps.
+        is_expandable: True for a mapped part of an expandable segment.
+        pool: the private pool of the segment; (0, 0) is the default pool.
+        blocks: the blocks by address, without gaps.
     """
 
     address: int
@@ -60,17 +60,17 @@ class RecordedSegment:
 
 @dataclass(frozen=True)
 class RecordedEvent:
-    """Something that the allocator did, or that happened to it, between two rows of the trace.
+    """An action or a failure of the allocator between two rows of the trace.
 
     Attributes:
-        row: it came before this row; the length of the trace if it came last.
+        row: the event came before this row; the length of the trace if it came last.
         kind: ``"segment_alloc"``, ``"segment_free"``, ``"segment_map"``, ``"segment_unmap"``, ``"oom"`` or
             ``"snapshot"``.
-        address: of the segment, or of the mapped part; 0 where there is none.
-        nbytes: its size; for ``"oom"`` what was asked for.
-        stream: as numbered in the trace.
-        time: in microseconds, as the trace's own; None if times were not recorded.
-        device_free: for ``"oom"``, what the driver said was free.
+        address: the address of the segment or of the mapped part; 0 if there is none.
+        nbytes: the size; for ``"oom"`` the requested size.
+        stream: the number of the stream in the trace.
+        time: the time in microseconds, as in the trace; None if times were not recorded.
+        device_free: for ``"oom"``, the free memory that the driver reported.
     """
 
     row: int
@@ -87,11 +87,11 @@ class Recorded:
     """What the program's own allocator did.
 
     Attributes:
-        addresses: for each row of the trace that is an allocation its address; 0 for the other rows.
-        events: segments that came and went, and failures, in order.
-        initial: the segments at the first row, as far as they can be known; empty if the record is complete.
+        addresses: the address of each row that is an allocation; 0 for the other rows.
+        events: created and released segments, and failures, in order.
+        initial: the segments at the first row, as far as they are known; empty if the record is complete.
         final: the segments at the end.
-        is_complete: whether the record begins before the first segment, so that nothing had to be inferred.
+        is_complete: True if the record begins before the first segment, so that no segment had to be inferred.
     """
 
     addresses: npt.NDArray[np.uint64]

@@ -1,4 +1,4 @@
-"""Writes a trace to a file: whole, or not at all."""
+"""Writes a trace to a file: the whole trace, or nothing."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ FORMATS: dict[str, Callable[[Trace, BinaryIO], None]] = {
 
 
 def save(trace: Trace, path: str | os.PathLike[str]) -> None:
-    """Writes the format that the name asks for, beside the target, and then puts it in its place.
+    """Writes a trace to a temporary file beside the target, then renames it. The ending selects the format.
 
     Raises:
-        ConfigError: if the name asks for no known format, or Parquet cannot be written here.
+        ConfigError: if the ending is unknown, or pyarrow is not installed for Parquet.
         OSError: if the file cannot be written.
     """
     target = Path(path)

@@ -1,4 +1,4 @@
-"""A PyTorch memory snapshot as plain data, checked field by field: whoever uses it need not doubt a type or a size.
+"""A PyTorch memory snapshot as plain data. Every field is checked, so its users can rely on types and sizes.
 
 All shapes that PyTorch has written are known: today's dict; that of torch 2.0, whose blocks have a ``history`` and no
 address; a bare list of segments; with events, or with the state at the end only.
@@ -230,7 +230,7 @@ def tag_of_frames(frames: Any) -> str:
     filename, line, name = frame.get("filename"), frame.get("line"), frame.get("name")
     if type(filename) is not str or type(line) is not int or type(name) is not str:
         return ""
-    # Folders are someone's own business; long names are cut because the tag is a label.
+    # Folders are private to the user and are left out; long names are cut because the tag is a label.
     short = filename.replace("\\", "/").rpartition("/")[2]
     return f"{short[:100]}:{line} {name[:100]}".strip()
 

@@ -1,4 +1,4 @@
-"""The bytes of a file that nobody vouches for: opened without waiting, read and unpacked within a limit."""
+"""Reads an untrusted file: opens it without blocking, reads and decompresses it within a memory limit."""
 
 from __future__ import annotations
 

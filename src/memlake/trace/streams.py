@@ -1,4 +1,4 @@
-"""Streams by number: a trace does not keep the handles of a process that has ended."""
+"""Stream numbers: a trace has numbers in place of the stream handles of the recorded process."""
 
 from __future__ import annotations
 

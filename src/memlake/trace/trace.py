@@ -1,4 +1,4 @@
-"""A trace: the list of requests and frees that a program made, as columns."""
+"""Traces: a `Trace` has the requests and frees of a program as columns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["Row", "Step", "Trace"]
 
 
 class Step(NamedTuple):
-    """One step of a trace: rows `start` to `stop`, the latter excluded. Its first row is the one that announces it."""
+    """One step of a trace: rows `start` to `stop`, `stop` excluded. The first row is the row with `Op.STEP`."""
 
     number: int
     start: int
@@ -37,7 +37,7 @@ class Step(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One row of a trace. See `Op` for what the numbers mean to each operation."""
+    """One row of a trace. `Op` says what the numbers mean for each operation."""
 
     op: Op
     id: int
@@ -48,10 +48,10 @@ class Row(NamedTuple):
 
 
 class Trace:
-    """What a program asked of its allocator: an immutable table with one row per operation.
+    """The operations that a program asked of its allocator: an immutable table with one row per operation.
 
-    Every trace is valid: a row names only allocations made before it, nothing is freed twice, and the n-th allocation
-    has the id n. Build one from columns, or load one::
+    Every trace is valid: a row refers only to earlier allocations, no allocation is freed twice, and the n-th
+    allocation has the id n. A trace is made from columns, or loaded::
 
         trace = memlake.Trace.load("snapshot.pickle")
         trace.peak_live, trace.num_streams, len(trace)
@@ -71,10 +71,10 @@ class Trace:
         metadata: Mapping[str, Any] | None = None,
         recorded: Recorded | None = None,
     ) -> None:
-        """Makes a trace of columns, which are copied; ids may be any numbers and are replaced by the allocation's.
+        """Makes a trace from columns and copies them. Ids may be any numbers; the trace numbers the allocations anew.
 
         Raises:
-            TraceError: if a row breaks a rule; it names the row.
+            TraceError: if a row breaks a rule. The error names the row.
         """
         self._tags: tuple[str, ...] = tuple(tags)
         self._recorded = recorded
@@ -92,20 +92,21 @@ class Trace:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, device: int | None = None, memory_limit: Size = "4GiB") -> Trace:
-        """Reads a trace from a file, whose format is told by its content.
+        """Reads a trace from a file. The content of the file tells its format.
 
-        Known: memlake's own ``.npz`` and text, PyTorch's memory snapshots (pickles, read without importing anything),
-        RMM's CSV logs, and gzip of any of them. docs/reference/trace_format.md describes them.
+        The formats are memlake's own ``.npz`` and text, PyTorch's memory snapshots (pickles, read without importing
+        anything), RMM's CSV logs, and gzip of any of them. docs/reference/trace_format.md describes them.
 
         Args:
             path: the file.
-            device: which device of a snapshot; by default the one with most events. The trace's metadata says which
-                there were and which it is.
-            memory_limit: what reading may cost; a file that needs more is refused.
+            device: the device of a snapshot. None: the device with the most events. The metadata of the trace lists the
+                devices of the snapshot and names the chosen one.
+            memory_limit: the most memory that reading may need. A file that needs more is refused.
 
         Raises:
-            TraceError: if the file is not a trace, is broken or dishonest; it names the file, the place and what to do.
-            ConfigError: if there is no such device in the file, or the limit is no size.
+            TraceError: if the file is not a trace, or is damaged or malicious. The error names the file and the place,
+                and says what to do.
+            ConfigError: if the file has no such device, or the limit is not a size.
         """
         # Here, because the readers make traces and so import this module.
         from memlake.trace.loading import load
@@ -113,11 +114,11 @@ class Trace:
         return load(path, device, parse_bytes(memory_limit, what="memory_limit"))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the trace to a file, in the format that the file's name asks for.
+        """Writes the trace to a file. The ending of the name selects the format.
 
-        ``.npz`` keeps everything but `recorded`, and equal traces give equal bytes. ``.txt`` and ``.txt.gz`` keep the
+        ``.npz`` keeps everything except `recorded`; equal traces give equal files. ``.txt`` and ``.txt.gz`` keep the
         operations, ids, bytes and streams. ``.parquet`` is for other programs and needs ``pip install
-        memlake[parquet]``. A file that exists is replaced when the new one is complete.
+        memlake[parquet]``. An existing file is replaced when the new one is complete.
 
         Raises:
             ConfigError: if the name has none of these endings, or the extra for Parquet is not installed.
@@ -128,89 +129,89 @@ class Trace:
         save(self, path)
 
     def validate(self) -> None:
-        """Checks every rule again (docs/reference/trace_format.md lists them); a trace that was made keeps them all.
+        """Checks all rules again; docs/reference/trace_format.md lists them. Every trace fulfils them when it is made.
 
         Raises:
-            TraceError: if a row breaks a rule, which means that someone wrote to its arrays.
+            TraceError: if a row breaks a rule, because the program wrote to the arrays.
         """
         Trace(self.op, self.id, self.bytes, self.stream, time=self.time, tag=self.tag, tags=self.tags)
 
     @property
     def op(self) -> npt.NDArray[np.uint8]:
-        """What each row is: a number of `Op`."""
+        """The operation of each row, a number of `Op`."""
         return self._columns.op
 
     @property
     def id(self) -> npt.NDArray[np.uint32]:
-        """The allocation that a row is about; the step's number where one begins."""
+        """The id of the allocation of each row; for `Op.STEP` the number of the step."""
         return self._columns.id
 
     @property
     def bytes(self) -> npt.NDArray[np.uint64]:
-        """What an allocation asks for, not rounded."""
+        """The requested bytes of an allocation, not rounded."""
         return self._columns.bytes
 
     @property
     def stream(self) -> npt.NDArray[np.uint16]:
-        """The stream of an allocation, of a record, or of a free on another stream."""
+        """The stream of an allocation, of a record_stream, or of a free on another stream."""
         return self._columns.stream
 
     @property
     def time(self) -> npt.NDArray[np.int64] | None:
-        """When, in microseconds; None if the trace has no times."""
+        """The time of each row in microseconds; None if the trace has no times."""
         return self._columns.time
 
     @property
     def tag(self) -> npt.NDArray[np.uint32]:
-        """For each row an index into `tags`."""
+        """The tag of each row, as an index into `tags`."""
         return self._columns.tag
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """Who allocated, as text."""
+        """The tags: which code allocated, as text."""
         return self._tags
 
     @property
     def recorded(self) -> Recorded | None:
-        """What the program's own allocator did, if the file knew. It is not saved, and does not count for equality."""
+        """What the program's own allocator did, if the file has it. It is neither saved nor compared."""
         return self._recorded
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What is known about the trace, as JSON has it; a copy."""
+        """A copy of the metadata of the trace, as JSON values."""
         metadata: dict[str, Any] = json.loads(self._metadata)
         return metadata
 
     @cached_property
     def num_allocations(self) -> int:
-        """How many allocations there are; their ids are the numbers below this."""
+        """The number of allocations. Their ids are the numbers below it."""
         return int(np.count_nonzero(self.op == Op.ALLOCATE))
 
     @cached_property
     def num_streams(self) -> int:
-        """How many different streams the rows name."""
+        """The number of different streams in the rows."""
         named = np.isin(self.op, column_rules.WITH_STREAM)
         return len(np.unique(self.stream[named]))
 
     @cached_property
     def peak_live(self) -> int:
-        """The largest sum of live requests in bytes, each rounded up to 512: no allocator can do with less."""
+        """The largest sum of live requests in bytes, each rounded up to 512. No allocator can hold less."""
         return peak_of(self._columns)[0]
 
     @cached_property
     def peak_row(self) -> int | None:
-        """The first row at which `peak_live` is reached; None if nothing is allocated."""
+        """The first row at which `peak_live` is reached; None if the trace allocates nothing."""
         return peak_of(self._columns)[1]
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """The steps in order. Rows before the first one set things up and belong to none."""
+        """The steps in order. Rows before the first step belong to no step."""
         starts = np.flatnonzero(self.op == Op.STEP).tolist()
         stops = [*starts[1:], len(self)]
         return tuple(Step(int(self.id[start]), start, stop) for start, stop in zip(starts, stops, strict=False))
 
     def in_steps(self, first: int, last: int) -> Trace:
-        """The steps numbered `first` to `last`, both included, as a trace of its own; see `__getitem__`.
+        """Returns the steps `first` to `last`, both included, as a trace of its own; see `__getitem__`.
 
         Raises:
             ConfigError: if no step has a number in that range.
@@ -231,10 +232,10 @@ class Trace:
     def __getitem__(self, key: slice) -> Trace: ...
 
     def __getitem__(self, key: int | slice) -> Row | Trace:
-        """One row, or rows `start` to `stop` as a trace of its own.
+        """Returns one row, or rows `start` to `stop` as a trace of its own.
 
-        A part begins with what is live at `start`: those allocations come first, in their order, so the part can be
-        replayed. It therefore can be longer than ``stop - start``, and ids are numbered anew.
+        The new trace begins with the allocations that are live at `start`, in their order, so that it can be replayed.
+        It can therefore be longer than ``stop - start``. The allocations are numbered anew.
         """
         if isinstance(key, slice):
             start, stop, stride = key.indices(len(self))

@@ -5,7 +5,7 @@ asks for; even with every import refused it can be made to fill memory (one numb
 forever (the hash of nested tuples). So this is a small interpreter of the opcodes that plain data needs. It knows the
 byte at which it stands, refuses everything else by name, and accounts for what it builds:
 
-- dictionary keys are strings, whose hashes nobody can choose;
+- dictionary keys are strings, whose hashes a file cannot choose;
 - numbers have at most 128 bits, marks nest at most `DEEPEST` times, places in the memo are taken in turn;
 - containers may cost `AMPLIFICATION` times the file, which real snapshots stay far below.
 

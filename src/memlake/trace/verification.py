@@ -1,4 +1,4 @@
-"""Does a replay do what the program's own allocator did? For traces that come with a record of it: snapshots."""
+"""Verification: compares a replay with what the program's own allocator did. It needs a trace of a snapshot."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ __all__ = ["Difference", "Verification", "recorded_policy", "verify"]
 
 SEGMENT_EVENTS = ("segment_alloc", "segment_free", "segment_map", "segment_unmap")
 SMALLEST_DEVICE = 2**40
-"""A record does not say how large its device was. When memory ran out it does say, so the replay gets enough."""
+"""The least capacity of the replay. A record does not tell the capacity of its device, so the replay gets enough."""
 LARGEST_DEVICE = 2**44
-"""What the emulator can be asked for."""
+"""The largest device that the emulator can make."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that the replay did otherwise.
+    """One difference between the replay and the record.
 
     Attributes:
-        row: of the trace; its length for what differs at the end.
+        row: the row of the trace; the length of the trace for a difference at the end.
         what: ``"address"``, ``"segment event"``, ``"segment"`` or ``"out of memory"``.
-        recorded: what the program's allocator did, or None if it did nothing.
-        replayed: what the replay did, or None.
+        recorded: the value in the record, or None.
+        replayed: the value in the replay, or None.
     """
 
     row: int
@@ -47,18 +47,18 @@ class Difference:
 
 @dataclass(frozen=True)
 class Verification:
-    """How far a replay is what was recorded.
+    """The result of comparing a replay with a record.
 
     Attributes:
-        policy: what was replayed.
-        tie_break: which of two free blocks of one size was taken: the one at the lower ``"address"``, or the one in the
-            segment of greater ``"age"``. Versions of PyTorch differ in it.
-        is_complete: whether the record has everything from the first segment on; else its beginning was inferred.
+        policy: the replayed policy.
+        tie_break: which of two free blocks of one size the policy took: the block at the lower ``"address"``, or the
+            block in the older segment (``"age"``). Versions of PyTorch differ in it.
+        is_complete: True if the record begins with the first segment; else its beginning was inferred.
         num_allocations: how many addresses were compared.
-        num_segment_events: how many segments came or went in the record.
-        num_blocks: how many blocks there are at the end of the record.
-        num_differences: all of them.
-        differences: the first 100, by row.
+        num_segment_events: how many segments were created or released in the record.
+        num_blocks: the number of blocks at the end of the record.
+        num_differences: the number of all differences.
+        differences: the first 100 differences by row.
     """
 
     policy: TorchOptions
@@ -72,23 +72,23 @@ class Verification:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the replay did the same to the byte: every address, every segment, every block at the end."""
+        """True if every address, every segment event and every block at the end are equal."""
         return self.num_differences == 0
 
 
 def verify(trace: Trace, *, policy: TorchOptions | None = None) -> Verification:
-    """Replays a trace under the policy that recorded it, and compares every step with the record.
+    """Replays a trace under the policy that recorded it, and compares the replay with the record.
 
-    What is compared: the address of each allocation, each segment that came or went, and all blocks at the end. Taken
-    from the record, because no replay can know it: where the driver put a new segment, and when (not which) memory was
-    given back.
+    It compares the address of each allocation, each created or released segment, and all blocks at the end. The replay
+    takes two things from the record, because it cannot compute them: the addresses of new segments, and the times (not
+    the choice) of releases.
 
     Args:
-        trace: one that knows what its allocator did, as those of PyTorch's snapshots do.
-        policy: PyTorch's allocator and its options; None: those that the snapshot names.
+        trace: a trace with a record, such as a trace of a PyTorch snapshot.
+        policy: PyTorch's allocator with its options. None: the options that the snapshot names.
 
     Raises:
-        ConfigError: if the trace has no record to compare with, or begins in the middle of expandable segments.
+        ConfigError: if the trace has no record, or the record begins in the middle of expandable segments.
     """
     recorded = trace.recorded
     if recorded is None:
@@ -107,10 +107,10 @@ def verify(trace: Trace, *, policy: TorchOptions | None = None) -> Verification:
 
 
 def recorded_policy(trace: Trace) -> TorchOptions:
-    """PyTorch's allocator with the options that a snapshot names; its defaults if it names none.
+    """Returns PyTorch's allocator with the options that a snapshot names, or with its defaults.
 
     Raises:
-        ConfigError: if it names options that PyTorch would refuse.
+        ConfigError: if the snapshot names options that PyTorch would refuse.
     """
     settings = trace.metadata.get("allocator_settings")
     if not isinstance(settings, Mapping):
@@ -226,7 +226,7 @@ def _different_segments(end: int, recorded: Recorded, outcome: _native.RecordedO
 
 
 def _without_stale(segment: RecordedSegment) -> RecordedSegment:
-    """Free blocks may still name what was last asked of them."""
+    """Returns the segment without the requested sizes of free blocks, which PyTorch does not reset."""
     blocks = tuple(
         RecordedBlock(block.address, block.nbytes, 0, "free", None) if block.state == "free" else block
         for block in segment.blocks
