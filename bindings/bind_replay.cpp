@@ -52,7 +52,7 @@ ReplayReport run(Library& library, const TraceColumns& trace, const ReplaySettin
   report.stats = pool.stats();
   report.modelled_us = device.calls().modelled_us();
   report.host_waits = events.host_waits;
-  report.counters = pool.policy_space().counters();
+  if (const PolicyCounters* counters = pool.policy_space().facets().counters) report.counters = counters->counters();
   for (std::size_t i = 0; i < call_names.size(); ++i)
     if (const auto count = device.calls().count(static_cast<Call>(i))) report.calls.emplace_back(call_names[i], count);
   for (const auto& [name, count] : {std::pair{"cuEventRecord", events.records},

@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "base/error.hpp"
+#include "base/host_memory.hpp"
 #include "base/undo_failure.hpp"
 #include "vmm/access.hpp"
 
@@ -47,25 +48,35 @@ void Space::set_peers(Devices peers) {
   const Devices own(accessors_.begin(), accessors_.begin() + static_cast<std::ptrdiff_t>(own_count_));
   const Devices before = this->peers();
   peers = without(peers, own);
-  change_access(without(peers, before), without(before, peers));
+  const Devices added = without(peers, before);
+  const Devices removed = without(before, peers);
+  if (!added.empty() || !removed.empty()) {
+    if (facets_.peer_access == nullptr)
+      throw Error(
+          ErrorKind::config,
+          "this policy takes memory with cuMemAlloc, and access to that is a matter of whole contexts, not of a "
+          "pool; use the policy lake, expandable or driver");
+    facets_.peer_access->change_access(added, removed);
+  }
   accessors_.resize(own_count_);
   accessors_.insert(accessors_.end(), peers.begin(), peers.end());
 }
 
-void Space::change_access(const Devices& added, const Devices& removed) {
-  if (added.empty() && removed.empty()) return;
-  const auto ranges = mapped_ranges();
-  if (!ranges)
-    throw Error(ErrorKind::config,
-                "this policy takes memory with cuMemAlloc, and access to that is a matter of whole contexts, not of a "
-                "pool; use the policy lake, expandable or driver");
+Bytes Space::free_outside() const {
+  if (location_ != Location::device) return free_host_memory();
+  Bytes sum{0};
+  for (std::size_t i = 0; i < own_count_; ++i) sum = sum + accessors_[i]->free_memory();
+  return sum;
+}
+
+void Space::change_rights_of(const std::vector<AddressRange>& mappings, const Devices& added, const Devices& removed) {
   Driver& driver = device_->driver();
-  change_rights(driver, *ranges, added, CU_MEM_ACCESS_FLAGS_PROT_NONE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  change_rights(driver, mappings, added, CU_MEM_ACCESS_FLAGS_PROT_NONE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   try {
-    change_rights(driver, *ranges, removed, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+    change_rights(driver, mappings, removed, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CU_MEM_ACCESS_FLAGS_PROT_NONE);
   } catch (...) {
     const std::exception_ptr error = std::current_exception();
-    change_rights(driver, *ranges, added, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+    change_rights(driver, mappings, added, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CU_MEM_ACCESS_FLAGS_PROT_NONE);
     std::rethrow_exception(error);
   }
 }

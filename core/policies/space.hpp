@@ -9,22 +9,19 @@
 #include <memory>
 #include <optional>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "driver/device.hpp"
 #include "policies/attempt.hpp"
+#include "policies/facets.hpp"
 #include "policies/invariant_report.hpp"
 #include "policies/ladder.hpp"
 #include "streams/event_source.hpp"
-#include "streams/reuse_rules.hpp"
 #include "supply/ledger.hpp"
+#include "supply/placement.hpp"
 #include "supply/unlocked_scope.hpp"
 
 namespace memlake {
-
-/// Something that only one policy counts, under its name.
-using Counter = std::pair<const char*, std::variant<std::uint64_t, double>>;
 
 class Space {
  public:
@@ -32,7 +29,7 @@ class Space {
   Space(std::shared_ptr<Device> device, EventSource& events, Bytes limit)
       : Space({device}, device->total_memory(), events, Ledger(std::make_shared<Budget>(limit))) {}
   /// `total`: of all devices. `ledger`: with the budget of the pool.
-  Space(std::vector<std::shared_ptr<Device>> devices, Bytes total, EventSource& events, Ledger ledger)
+  Space(Devices devices, Bytes total, EventSource& events, Ledger ledger)
       : device_(devices.front()),
         events_(events),
         device_total_(total),
@@ -55,36 +52,15 @@ class Space {
   /// A block that was taken is free again.
   virtual void give_back(Block* block) = 0;
 
-  /// Whether freeing is the driver's own matter, in the order of any stream that the caller names: then nothing needs
-  /// to be awaited for a block that is freed on another stream than its own.
-  [[nodiscard]] virtual bool frees_in_order() const { return false; }
-  /// What may fail of giving a block back, before anything is counted. pre: frees_in_order(). post: give_back() is
-  /// next.
-  virtual void free_in_order(Block&, StreamId) {}
-
   /// Whether a block that was taken would serve a request as it is.
   [[nodiscard]] virtual bool serves(const Block& block, Bytes rounded) const = 0;
-  /// The streams that may use the block's bytes once it was given back.
-  virtual void for_each_owner(const Block& block, const std::function<void(StreamId)>& visit) const {
-    visit(block.stream);
-  }
-
-  /// Whether so much is in use that pending memory should serve the next request behind a wait on the device, rather
-  /// than other memory be taken and split.
-  [[nodiscard]] virtual bool is_crowded() const { return false; }
-
   /// Gives free memory back to the driver as long as at least `keep` bytes stay held. Waits for no stream: memory on
   /// which work may still be running stays.
   virtual void trim(Bytes keep) = 0;
   /// Gives everything that is free back to the driver.
   virtual void release_everything() = 0;
-  /// Gives addresses back that nothing was ever mapped to: a request that failed may leave some, as PyTorch's do.
-  virtual void release_bare_addresses() {}
-
-  /// Every block, in no order; free ones only if it shows them.
+  /// Every block, in no order; no free ones if the driver counts them.
   virtual void for_each(const std::function<void(const Block&)>& visit) const = 0;
-  /// Whether what is free is in blocks of its own; if not, only the driver knows where it lies.
-  [[nodiscard]] virtual bool shows_free_blocks() const { return true; }
   [[nodiscard]] virtual std::size_t segment_count() const = 0;
   /// The largest free block of any stream, and of one.
   [[nodiscard]] virtual Bytes largest_free() const = 0;
@@ -92,33 +68,17 @@ class Space {
   /// What is free where this request could have taken it.
   [[nodiscard]] virtual Bytes free_for(const Attempt& attempt) const = 0;
 
-  /// Under which rules freed memory reaches other streams; nothing where it never does before a wait.
-  [[nodiscard]] virtual std::optional<ReuseRules> reuse_rules() const { return std::nullopt; }
-  /// pre: reuse_rules() is not empty.
-  virtual void set_reuse_rules(const ReuseRules&) {}
-  /// How much free memory stays held when the program synchronises, where that is the space's matter.
-  virtual void set_release_threshold(Bytes) {}
-
   /// Makes its memory, what there is and what will be, accessible from these devices and from no others but its own.
   /// Error(config) where access is not a matter of a pool. Devices of the same driver that can reach the memory.
-  void set_peers(std::vector<std::shared_ptr<Device>> peers);
+  void set_peers(Devices peers);
   /// The devices beside its own that may read and write the memory.
-  [[nodiscard]] std::vector<std::shared_ptr<Device>> peers() const {
+  [[nodiscard]] Devices peers() const {
     const auto& all = accessors();
     return {all.begin() + static_cast<std::ptrdiff_t>(own_count_), all.end()};
   }
 
-  /// What this policy counts beside what every pool does.
-  [[nodiscard]] virtual std::vector<Counter> counters() const { return {}; }
-
-  /// The bytes of a block in order, by the number of the device that they lie on; the number of devices means: the
-  /// host.
-  virtual void for_each_piece(const Block& block, const std::function<void(std::size_t, Bytes)>& visit) const {
-    visit(0, block.size);
-  }
-
-  /// What the driver could still give, to anybody.
-  [[nodiscard]] virtual Bytes free_outside() { return device_->free_memory(); }
+  /// What the driver could still give, to any program.
+  [[nodiscard]] Bytes free_outside() const;
 
   /// A number that changes when other chunks come to lie behind the block's addresses.
   [[nodiscard]] virtual std::uint64_t generation(const Block& block) const = 0;
@@ -131,28 +91,28 @@ class Space {
 
   /// What this space holds, and where.
   [[nodiscard]] const Ledger& ledger() const {
-    refresh_ledger();
+    if (facets_.driver_counts != nullptr) facets_.driver_counts->refresh_ledger();
     return ledger_;
   }
-  /// Lets the peaks begin again that the space keeps itself, or the driver for it.
-  virtual void reset_used_peak() {}
-  virtual void reset_held_peak() { ledger_.reset_spilled_peak(); }
+  /// Lets the peak of spilled memory, and those that the driver keeps, begin again.
+  void reset_peaks() {
+    ledger_.reset_spilled_peak();
+    if (facets_.driver_counts != nullptr) facets_.driver_counts->reset_held_peak();
+  }
   [[nodiscard]] Bytes device_total() const { return device_total_; }
+
+  [[nodiscard]] const Facets& facets() const { return facets_; }
+  [[nodiscard]] Location location() const { return location_; }
 
   /// Its number in the pool.
   [[nodiscard]] std::uint8_t number() const { return number_; }
   void set_number(std::uint8_t number) { number_ = number; }
 
  protected:
-  /// Brings ledger_ up to date, where the driver counts.
-  virtual void refresh_ledger() const {}
-  /// Where its chunks are mapped, in whole mappings; nothing if its memory is not mapped by itself.
-  [[nodiscard]] virtual std::optional<std::vector<AddressRange>> mapped_ranges() const { return std::nullopt; }
-  /// Lets devices read and write all its memory, and takes the right from others; all of it, or nothing.
-  virtual void change_access(const std::vector<std::shared_ptr<Device>>& added,
-                             const std::vector<std::shared_ptr<Device>>& removed);
+  /// Changes the rights of devices over these mappings; all of them, or none.
+  void change_rights_of(const std::vector<AddressRange>& mappings, const Devices& added, const Devices& removed);
   /// The devices that may read and write the memory.
-  [[nodiscard]] const std::vector<std::shared_ptr<Device>>& accessors() const {
+  [[nodiscard]] const Devices& accessors() const {
     // A peer that was closed needs no access, and its driver would refuse to give it.
     const auto peers = accessors_.begin() + static_cast<std::ptrdiff_t>(own_count_);
     accessors_.erase(std::remove_if(peers, accessors_.end(), [](const auto& peer) { return !peer->is_open(); }),
@@ -163,17 +123,18 @@ class Space {
   std::shared_ptr<Device> device_;
   EventSource& events_;
   const Bytes device_total_;
-  mutable Ledger ledger_;
+  mutable Ledger ledger_;  // a space whose memory the driver counts asks it when the ledger is read
+  Facets facets_;          // set by the constructor of the space
+  Location location_ = Location::device;
   Unlocker* unlocker_ = nullptr;  ///< null if the pool has no lock
 
  private:
-  mutable std::vector<std::shared_ptr<Device>> accessors_;  // its own, then its peers
+  mutable Devices accessors_;  // its own, then its peers
   std::size_t own_count_;
   std::uint8_t number_ = 0;
 };
 
 /// Makes the space of a pool: of one policy with its options, on devices, with a limit.
-using SpaceMaker =
-    std::function<std::unique_ptr<Space>(const std::vector<std::shared_ptr<Device>>&, EventSource&, Bytes)>;
+using SpaceMaker = std::function<std::unique_ptr<Space>(const Devices&, EventSource&, Bytes)>;
 
 }  // namespace memlake

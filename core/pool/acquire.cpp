@@ -18,7 +18,9 @@ constexpr std::size_t kMostLookedAt = 64;
 
 Block* Pool::allocate_from(Space& space, Bytes requested, StreamId stream) {
   if (awaited_count_ > 0) poll_events();
-  if (awaited_count_ > 0 && space.is_crowded()) settle_behind_waits();
+  if (awaited_count_ > 0)
+    if (const Crowding* crowding = space.facets().crowding; crowding != nullptr && crowding->is_crowded())
+      settle_behind_waits();
   // Before the search: meanwhile other threads may make requests.
   const std::uint64_t id = next_id_++;
   note(RowLog::Op::allocate, id, requested, stream);
@@ -124,7 +126,7 @@ void Pool::give_addresses_back() {
   wait_for_events();
   for (const auto& space : spaces_) {
     space->release_everything();
-    space->release_bare_addresses();
+    if (BareAddresses* bare = space->facets().bare_addresses) bare->release_bare_addresses();
   }
 }
 

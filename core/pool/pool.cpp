@@ -54,7 +54,8 @@ void Pool::reset_peaks() {
 }
 
 void Pool::reset_active_peak() {
-  for (const auto& space : spaces_) space->reset_used_peak();
+  for (const auto& space : spaces_)
+    if (DriverCounts* counts = space->facets().driver_counts) counts->reset_used_peak();
   stats_.active.peak = stats_.active.now;
   active_peak_before_ = {0};
 }
@@ -67,15 +68,16 @@ Bytes Pool::take_recent_peak() {
 }
 
 void Pool::reset_held_peak() {
-  for (const auto& space : spaces_) space->reset_held_peak();
+  for (const auto& space : spaces_) space->reset_peaks();
   budget()->held.peak = held().now;
   stats_.allocated_at_held_peak = stats_.allocated.now;
   held_peak_seen_ = held().now;
 }
 
 Space& Pool::add_space(std::unique_ptr<Space> space, bool is_default) {
-  if (space->reuse_rules())
-    space->set_reuse_rules(policy_space().reuse_rules().value_or(ReuseRules{false, false, false}));
+  const StreamReuse* policys = policy_space().facets().reuse;
+  if (StreamReuse* reuse = space->facets().reuse)
+    reuse->set_reuse_rules(policys == nullptr ? ReuseRules{false, false, false} : policys->reuse_rules());
   space->set_peers(policy_space().peers());
   space->set_number(static_cast<std::uint8_t>(spaces_.size()));
   spaces_.push_back(std::move(space));
@@ -85,7 +87,7 @@ Space& Pool::add_space(std::unique_ptr<Space> space, bool is_default) {
 
 void Pool::set_reuse_rules(const ReuseRules& rules) {
   for (const auto& space : spaces_)
-    if (space->reuse_rules()) space->set_reuse_rules(rules);
+    if (StreamReuse* reuse = space->facets().reuse) reuse->set_reuse_rules(rules);
 }
 
 void Pool::set_peers(const std::vector<std::shared_ptr<Device>>& peers) {
@@ -121,11 +123,12 @@ bool Pool::frees_at_once(const Block& block, StreamId stream) const {
 
 void Pool::free(Block* block, StreamId stream) {
   Space& space = space_of(*block);
-  const bool is_in_order = space.frees_in_order();
+  OrderedFrees* ordered = space.facets().ordered_frees;
+  const bool is_in_order = ordered != nullptr;
   const bool is_for_others = block->give_back == GiveBack::to_several || block->give_back == GiveBack::to_driver;
   const bool is_elsewhere = (stream != block->stream || is_for_others) && !is_in_order;
   if (block->users.empty() && !is_elsewhere) [[likely]] {
-    if (is_in_order) space.free_in_order(*block, stream);
+    if (is_in_order) ordered->free_in_order(*block, stream);
     note_free(*block, stream);
     make_free(block);
     return;
@@ -144,7 +147,7 @@ void Pool::free(Block* block, StreamId stream) {
     for (const Awaited& awaited : recorded) events_.drop(awaited.ticket);
     throw;
   }
-  if (is_in_order && streams.empty()) space.free_in_order(*block, stream);
+  if (is_in_order && streams.empty()) ordered->free_in_order(*block, stream);
   note_free(*block, stream);
   if (is_in_order) block->stream = stream;
   block->users.clear();
@@ -231,10 +234,15 @@ void Pool::settle_behind_waits() {
     while (!queue.empty()) {
       const Awaited& awaited = queue.front();
       bool has_owner = false;
-      space_of(*awaited.block).for_each_owner(*awaited.block, [&](StreamId owner) {
+      const auto let_wait = [&](StreamId owner) {
         events_.let_wait(owner, awaited.ticket);
         has_owner = true;
-      });
+      };
+      if (const SeveralOwners* owners = space_of(*awaited.block).facets().several_owners) {
+        owners->for_each_owner(*awaited.block, let_wait);
+      } else {
+        let_wait(awaited.block->stream);
+      }
       // What goes back to no stream goes back to the driver, which waits for nobody.
       has_owner ? events_.drop(awaited.ticket) : events_.wait(awaited.ticket);
       settle_oldest(queue);

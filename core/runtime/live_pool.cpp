@@ -143,7 +143,8 @@ bool LivePool::preallocate(Bytes size, const StreamName& stream, Shortage& short
 }
 
 Shortage LivePool::shortage_locked() {
-  for (const auto& space : pool_->spaces()) space->release_bare_addresses();
+  for (const auto& space : pool_->spaces())
+    if (BareAddresses* bare = space->facets().bare_addresses) bare->release_bare_addresses();
   Shortage shortage{.failure = pool_->failure(), .pending_on = {}, .device_free = pool_->policy_space().free_outside()};
   for (const auto& [stream, bytes] : shortage.failure.pending_on)
     shortage.pending_on.emplace_back(streams_.handle_of(stream), bytes);
@@ -267,7 +268,8 @@ Bytes LivePool::take_recent_peak() {
 
 std::optional<ReuseRules> LivePool::reuse_rules() const {
   const auto lock = open_lock();
-  return pool_->policy_space().reuse_rules();
+  const StreamReuse* reuse = pool_->policy_space().facets().reuse;
+  return reuse == nullptr ? std::nullopt : std::optional(reuse->reuse_rules());
 }
 
 void LivePool::set_reuse_rules(const ReuseRules& rules) {
@@ -277,7 +279,7 @@ void LivePool::set_reuse_rules(const ReuseRules& rules) {
 
 void LivePool::set_release_threshold(Bytes threshold) {
   const auto lock = open_lock();
-  pool_->policy_space().set_release_threshold(threshold);
+  if (DriverCounts* counts = pool_->policy_space().facets().driver_counts) counts->set_release_threshold(threshold);
 }
 
 void LivePool::set_peers(const std::vector<std::shared_ptr<Device>>& peers) {
@@ -329,7 +331,8 @@ LiveStats LivePool::stats() const {
   stats.limit = pool_->limit();
   stats.largest_free = pool_->largest_free();
   stats.segment_count = pool_->segment_count();
-  stats.policy_counters = pool_->policy_space().counters();
+  if (const PolicyCounters* counters = pool_->policy_space().facets().counters)
+    stats.policy_counters = counters->counters();
   stats.host_waits = events_.host_waits();
   stats.modelled_us = counting_.modelled_us();
   for (std::size_t i = 0; i < call_names.size(); ++i)
@@ -364,7 +367,7 @@ LiveStats LivePool::stats() const {
 std::vector<std::pair<std::size_t, Bytes>> LivePool::pieces_of(const Block& block) const {
   std::vector<std::pair<std::size_t, Bytes>> pieces;
   Bytes left = block.requested;
-  pool_->space_of(block).for_each_piece(block, [&](std::size_t device, Bytes size) {
+  const auto add = [&](std::size_t device, Bytes size) {
     size = std::min(size, left);
     left = left - size;
     if (size.count == 0) return;
@@ -373,7 +376,12 @@ std::vector<std::pair<std::size_t, Bytes>> LivePool::pieces_of(const Block& bloc
     } else {
       pieces.emplace_back(device, size);
     }
-  });
+  };
+  if (const SeveralPlaces* places = pool_->space_of(block).facets().several_places) {
+    places->for_each_piece(block, add);
+  } else {
+    add(0, block.size);
+  }
   return pieces;
 }
 
@@ -386,8 +394,9 @@ std::vector<BlockRecord> LivePool::snapshot() const {
       std::uint64_t bytes = 0;
       const bool has_memory = block.state == BlockState::live || block.state == BlockState::pending ||
                               block.state == BlockState::free || block.state == BlockState::claimed;
-      if (has_spilled && has_memory)
-        space.for_each_piece(block, [&](std::size_t device, Bytes size) {
+      const SeveralPlaces* places = space.facets().several_places;
+      if (has_spilled && has_memory && places != nullptr)
+        places->for_each_piece(block, [&](std::size_t device, Bytes size) {
           if (device == devices_.size()) bytes += size.count;
         });
       return bytes;

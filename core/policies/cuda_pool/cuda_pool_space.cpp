@@ -22,6 +22,7 @@ constexpr Rung kLadder[] = {Rung::grow, Rung::wait_for_events, Rung::grow_with_r
 CudaPoolSpace::CudaPoolSpace(std::shared_ptr<Device> device, const CudaPoolOptions& options, EventSource& events,
                              Bytes limit)
     : Space(device, events, limit), pool_(std::move(device), options.max_size) {
+  facets_ = {.ordered_frees = this, .reuse = this, .peer_access = this, .driver_counts = this, .counters = this};
   pool_.set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, UINT64_MAX);
   if (options.reuse != ReuseRules{}) set_reuse_rules(options.reuse);
 }
@@ -144,14 +145,14 @@ Bytes CudaPoolSpace::largest_free() const {
   return {now > used ? now - used : 0};
 }
 
-std::optional<ReuseRules> CudaPoolSpace::reuse_rules() const {
-  return ReuseRules{.follow_event_dependencies = pool_.get(CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES) != 0,
-                    .allow_opportunistic = pool_.get(CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC) != 0,
-                    .allow_internal_dependencies = pool_.get(CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES) != 0};
+ReuseRules CudaPoolSpace::reuse_rules() const {
+  return {.follow_event_dependencies = pool_.get(CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES) != 0,
+          .allow_opportunistic = pool_.get(CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC) != 0,
+          .allow_internal_dependencies = pool_.get(CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES) != 0};
 }
 
 void CudaPoolSpace::set_reuse_rules(const ReuseRules& rules) {
-  const auto before = reuse_rules();
+  const ReuseRules before = reuse_rules();
   const auto set = [this](const ReuseRules& wanted) {
     pool_.set(CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES, wanted.follow_event_dependencies ? 1 : 0);
     pool_.set(CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC, wanted.allow_opportunistic ? 1 : 0);
@@ -161,7 +162,7 @@ void CudaPoolSpace::set_reuse_rules(const ReuseRules& rules) {
     set(rules);
   } catch (...) {
     try {
-      set(*before);
+      set(before);
     } catch (const Error& error) {
       report_undo_failure(error);
     }
@@ -173,8 +174,7 @@ void CudaPoolSpace::set_release_threshold(Bytes threshold) {
   pool_.set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, threshold.count);
 }
 
-void CudaPoolSpace::change_access(const std::vector<std::shared_ptr<Device>>& added,
-                                  const std::vector<std::shared_ptr<Device>>& removed) {
+void CudaPoolSpace::change_access(const Devices& added, const Devices& removed) {
   std::vector<CUmemAccessDesc> changes;
   const auto add = [&](const auto& devices, CUmemAccess_flags flags) {
     for (const auto& device : devices) changes.push_back({{CU_MEM_LOCATION_TYPE_DEVICE, device->ordinal()}, flags});

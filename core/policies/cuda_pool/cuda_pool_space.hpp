@@ -15,7 +15,7 @@
 
 namespace memlake {
 
-class CudaPoolSpace final : public Space {
+class CudaPoolSpace final : public Space, OrderedFrees, StreamReuse, PeerAccess, DriverCounts, PolicyCounters {
  public:
   CudaPoolSpace(std::shared_ptr<Device> device, const CudaPoolOptions& options, EventSource& events, Bytes limit);
 
@@ -24,8 +24,6 @@ class CudaPoolSpace final : public Space {
   Block* take(Bytes, StreamId) override { return nullptr; }
   [[nodiscard]] Ladder ladder(const Attempt& attempt) const override;
   Block* climb(Rung rung, Attempt& attempt) override;
-  [[nodiscard]] bool frees_in_order() const override { return true; }
-  void free_in_order(Block& block, StreamId stream) override;
   /// Of a block that was not freed in order before, frees it in the order of its stream.
   void give_back(Block* block) override;
   [[nodiscard]] bool serves(const Block&, Bytes) const override { return false; }
@@ -36,32 +34,27 @@ class CudaPoolSpace final : public Space {
   void release_everything() override;
 
   void for_each(const std::function<void(const Block&)>& visit) const override;
-  [[nodiscard]] bool shows_free_blocks() const override { return false; }
   [[nodiscard]] std::size_t segment_count() const override { return ledger().held().count > 0 ? 1 : 0; }
   /// All that is not used: in how many pieces it lies, only the driver knows.
   [[nodiscard]] Bytes largest_free() const override;
   [[nodiscard]] Bytes largest_free(StreamId) const override { return largest_free(); }
   [[nodiscard]] Bytes free_for(const Attempt&) const override { return largest_free(); }
 
-  [[nodiscard]] std::optional<ReuseRules> reuse_rules() const override;
-  void set_reuse_rules(const ReuseRules& rules) override;
-  void set_release_threshold(Bytes threshold) override;
-
-  [[nodiscard]] std::vector<Counter> counters() const override;
   [[nodiscard]] std::uint64_t generation(const Block&) const override { return 0; }
   void check(InvariantReport& report) const override;
-  void reset_held_peak() override {
-    pool_.set(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, 0);
-    Space::reset_held_peak();
-  }
-  void reset_used_peak() override { pool_.set(CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0); }
-
- protected:
-  void refresh_ledger() const override;
-  void change_access(const std::vector<std::shared_ptr<Device>>& added,
-                     const std::vector<std::shared_ptr<Device>>& removed) override;
 
  private:
+  // Facets.
+  void free_in_order(Block& block, StreamId stream) override;
+  [[nodiscard]] ReuseRules reuse_rules() const override;
+  void set_reuse_rules(const ReuseRules& rules) override;
+  void change_access(const Devices& added, const Devices& removed) override;
+  void refresh_ledger() const override;
+  void set_release_threshold(Bytes threshold) override;
+  void reset_used_peak() override { pool_.set(CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0); }
+  void reset_held_peak() override { pool_.set(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, 0); }
+  [[nodiscard]] std::vector<Counter> counters() const override;
+
   /// One allocation and the block that stands for it.
   struct Slot final : SegmentMemory {
     Slot(AddressRange given, PoolAllocation&& owned) : SegmentMemory(given, {0}), allocation(std::move(owned)) {}

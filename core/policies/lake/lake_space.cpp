@@ -30,6 +30,13 @@ LakeSpace::LakeSpace(std::vector<std::shared_ptr<Device>> devices, const LakeOpt
       options_(options),
       granule_(common_granularity(devices_)),
       clock_(events) {
+  facets_ = {.reuse = this,
+             .several_owners = this,
+             .crowding = this,
+             .several_places = this,
+             .peer_access = this,
+             .counters = this};
+  location_ = options_.location;
   for (const auto& device : devices_) {
     const Bytes total = device->total_memory();
     homes_.push_back({.total = total, .most = total});
@@ -111,13 +118,6 @@ bool LakeSpace::wait_for_streams() {
   for (const Part& part : whole_chunks(nullptr)) wait(part.run->freed());
   if (has_waited) reap();
   return has_waited;
-}
-
-Bytes LakeSpace::free_outside() {
-  if (options_.location != Location::device) return free_host_memory();
-  Bytes sum{0};
-  for (const auto& device : devices_) sum = sum + device->free_memory();
-  return sum;
 }
 
 bool LakeSpace::has_more_than_known() {
@@ -246,7 +246,7 @@ void LakeSpace::for_each_piece(const Block& block, const std::function<void(std:
   }
 }
 
-std::optional<std::vector<AddressRange>> LakeSpace::mapped_ranges() const {
+void LakeSpace::change_access(const Devices& added, const Devices& removed) {
   std::vector<AddressRange> ranges;
   for (const auto& chunk : chunks_) ranges.push_back(chunk->at());
   for_each([&](const Block& block) {
@@ -254,7 +254,7 @@ std::optional<std::vector<AddressRange>> LakeSpace::mapped_ranges() const {
     if (mine.view == nullptr) return;
     for (const View::Piece& piece : mine.view->pieces) ranges.push_back(piece.mapping.range());
   });
-  return ranges;
+  change_rights_of(ranges, added, removed);
 }
 
 std::uint64_t LakeSpace::generation(const Block& block) const {

@@ -32,7 +32,7 @@ struct LakeCounters {
   std::uint64_t reused_opportunistically = 0;
 };
 
-class LakeSpace final : public Space {
+class LakeSpace final : public Space, StreamReuse, SeveralOwners, Crowding, SeveralPlaces, PeerAccess, PolicyCounters {
  public:
   /// All devices must reach each other's memory; addresses are the first one's. Error(config) if memory of the host is
   /// wanted and a device cannot map it.
@@ -45,12 +45,8 @@ class LakeSpace final : public Space {
   Block* climb(Rung rung, Attempt& attempt) override;
   void give_back(Block* block) override;
   [[nodiscard]] bool serves(const Block& block, Bytes rounded) const override { return block.size == rounded; }
-  void for_each_owner(const Block& block, const std::function<void(StreamId)>& visit) const override;
-  [[nodiscard]] bool is_crowded() const override;
   void trim(Bytes keep) override;
   void release_everything() override;
-  [[nodiscard]] std::optional<ReuseRules> reuse_rules() const override { return rules_; }
-  void set_reuse_rules(const ReuseRules& rules) override { rules_ = rules; }
 
   void for_each(const std::function<void(const Block&)>& visit) const override;
   [[nodiscard]] std::size_t segment_count() const override;
@@ -60,16 +56,19 @@ class LakeSpace final : public Space {
   [[nodiscard]] std::uint64_t generation(const Block& block) const override;
   void check(InvariantReport& report) const override;
 
-  [[nodiscard]] std::vector<Counter> counters() const override;
-  void for_each_piece(const Block& block, const std::function<void(std::size_t, Bytes)>& visit) const override;
-  [[nodiscard]] Bytes free_outside() override;
   /// Of all ranges.
   [[nodiscard]] Bytes reserved_addresses() const;
 
- protected:
-  [[nodiscard]] std::optional<std::vector<AddressRange>> mapped_ranges() const override;
-
  private:
+  // Facets.
+  [[nodiscard]] ReuseRules reuse_rules() const override { return rules_; }
+  void set_reuse_rules(const ReuseRules& rules) override { rules_ = rules; }
+  void for_each_owner(const Block& block, const std::function<void(StreamId)>& visit) const override;
+  [[nodiscard]] bool is_crowded() const override;
+  void for_each_piece(const Block& block, const std::function<void(std::size_t, Bytes)>& visit) const override;
+  void change_access(const Devices& added, const Devices& removed) override;
+  [[nodiscard]] std::vector<Counter> counters() const override;
+
   /// One device, or the host if all memory lies there, and what is made on it.
   struct Home {
     Bytes total;

@@ -6,6 +6,13 @@
 
 namespace memlake {
 
+SegmentSpace::SegmentSpace(const std::shared_ptr<Device>& device, std::unique_ptr<SegmentRules> rules,
+                           EventSource& events, Ledger ledger)
+    : Space({device}, device->total_memory(), events, std::move(ledger)), rules_(std::move(rules)) {
+  facets_.bare_addresses = this;
+  if (rules_->maps_its_memory()) facets_.peer_access = this;
+}
+
 SegmentView SegmentSpace::view() const {
   return {.blocks = blocks_, .held = ledger_.held(), .device_total = device_total_, .limit = ledger_.most()};
 }
@@ -97,11 +104,10 @@ Bytes SegmentSpace::largest_free(StreamId stream) const {
   return largest;
 }
 
-std::optional<std::vector<AddressRange>> SegmentSpace::mapped_ranges() const {
-  if (!rules_->maps_its_memory()) return std::nullopt;
-  std::vector<AddressRange> ranges;
-  for (const auto& segment : segments_) static_cast<const ExpandableSegment&>(*segment).add_mapped(ranges);
-  return ranges;
+void SegmentSpace::change_access(const Devices& added, const Devices& removed) {
+  std::vector<AddressRange> mappings;
+  for (const auto& segment : segments_) static_cast<const ExpandableSegment&>(*segment).add_mapped(mappings);
+  change_rights_of(mappings, added, removed);
 }
 
 std::uint64_t SegmentSpace::generation(const Block& block) const {

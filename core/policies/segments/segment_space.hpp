@@ -13,14 +13,14 @@
 
 namespace memlake {
 
-class SegmentSpace final : public Space {
+class SegmentSpace final : public Space, BareAddresses, PeerAccess {
  public:
-  SegmentSpace(std::shared_ptr<Device> device, std::unique_ptr<SegmentRules> rules, EventSource& events, Bytes limit)
-      : Space(std::move(device), events, limit), rules_(std::move(rules)) {}
+  SegmentSpace(const std::shared_ptr<Device>& device, std::unique_ptr<SegmentRules> rules, EventSource& events,
+               Bytes limit)
+      : SegmentSpace(device, std::move(rules), events, Ledger(std::make_shared<Budget>(limit))) {}
   /// Inside another space: `ledger` is one inside that space's.
   SegmentSpace(const std::shared_ptr<Device>& device, std::unique_ptr<SegmentRules> rules, EventSource& events,
-               Ledger ledger)
-      : Space({device}, device->total_memory(), events, std::move(ledger)), rules_(std::move(rules)) {}
+               Ledger ledger);
 
   [[nodiscard]] Bytes round(Bytes requested) const override { return rules_->round(requested); }
   Block* take(Bytes rounded, StreamId stream) override;
@@ -32,7 +32,6 @@ class SegmentSpace final : public Space {
   /// The same, and if it may, waits for the streams whose memory goes.
   void shrink_to(Bytes keep, bool may_wait);
   void release_everything() override;
-  void release_bare_addresses() override;
 
   void for_each(const std::function<void(const Block&)>& visit) const override { blocks_.for_each(visit); }
   [[nodiscard]] std::size_t segment_count() const override { return segments_.size(); }
@@ -45,10 +44,9 @@ class SegmentSpace final : public Space {
   [[nodiscard]] const BlockMap& blocks() const { return blocks_; }
   [[nodiscard]] const std::vector<std::unique_ptr<SegmentMemory>>& segments() const { return segments_; }
 
- protected:
-  [[nodiscard]] std::optional<std::vector<AddressRange>> mapped_ranges() const override;
-
  private:
+  void release_bare_addresses() override;
+  void change_access(const Devices& added, const Devices& removed) override;
   [[nodiscard]] SegmentView view() const;
   BlockGroup& group_for(Bytes rounded) { return rules_->is_small(rounded) ? blocks_.small : blocks_.large; }
   /// Takes an indexed free block out of its index, cut to size.

@@ -24,6 +24,7 @@ ShareableSpace::ShareableSpace(std::vector<std::shared_ptr<Device>> devices, con
       options_(options),
       granule_(common_granularity(devices_)),
       clock_(events) {
+  facets_ = {.reuse = this, .several_owners = this, .several_places = this, .peer_access = this};
   for (const auto& device : devices_) {
     if (device->attribute(kCanExport) == 0)
       throw Error(ErrorKind::config, "device " + std::to_string(device->ordinal()) +
@@ -205,10 +206,10 @@ Bytes ShareableSpace::free_for(const Attempt&) const {
   return free;
 }
 
-std::optional<std::vector<AddressRange>> ShareableSpace::mapped_ranges() const {
-  std::vector<AddressRange> ranges;
-  for (const auto& range : ranges_) ranges.push_back(range->range);
-  return ranges;
+void ShareableSpace::change_access(const Devices& added, const Devices& removed) {
+  std::vector<AddressRange> mappings;
+  for (const auto& range : ranges_) mappings.push_back(range->range);
+  change_rights_of(mappings, added, removed);
 }
 
 std::uint64_t ShareableSpace::generation(const Block& block) const {

@@ -27,7 +27,7 @@ struct ExportedChunk {
   std::size_t device;  ///< by number in the pool
 };
 
-class ShareableSpace final : public Space {
+class ShareableSpace final : public Space, StreamReuse, SeveralOwners, SeveralPlaces, PeerAccess {
  public:
   /// Shares the budget of the pool's other space. Error(config) if a device cannot export memory.
   ShareableSpace(std::vector<std::shared_ptr<Device>> devices, const ShareableOptions& options, EventSource& events,
@@ -40,12 +40,8 @@ class ShareableSpace final : public Space {
   void give_back(Block* block) override;
   /// Never what was exported: others may still see its bytes.
   [[nodiscard]] bool serves(const Block& block, Bytes rounded) const override;
-  /// What was exported goes back to no stream.
-  void for_each_owner(const Block& block, const std::function<void(StreamId)>& visit) const override;
   void trim(Bytes keep) override;
   void release_everything() override;
-  [[nodiscard]] std::optional<ReuseRules> reuse_rules() const override { return rules_; }
-  void set_reuse_rules(const ReuseRules& rules) override { rules_ = rules; }
 
   void for_each(const std::function<void(const Block&)>& visit) const override;
   [[nodiscard]] std::size_t segment_count() const override { return ranges_.size(); }
@@ -53,7 +49,6 @@ class ShareableSpace final : public Space {
   [[nodiscard]] Bytes largest_free(StreamId stream) const override;
   [[nodiscard]] Bytes free_for(const Attempt& attempt) const override;
   [[nodiscard]] std::uint64_t generation(const Block& block) const override;
-  void for_each_piece(const Block& block, const std::function<void(std::size_t, Bytes)>& visit) const override;
   void check(InvariantReport& report) const override;
 
   /// New descriptors of the block's chunks, in order. They are in the caller's hands, so the block must be told by
@@ -62,10 +57,15 @@ class ShareableSpace final : public Space {
   /// From now on its chunks are released when the block is freed, and no stream gets them before.
   void note_export(const Block& block);
 
- protected:
-  [[nodiscard]] std::optional<std::vector<AddressRange>> mapped_ranges() const override;
-
  private:
+  // Facets.
+  [[nodiscard]] ReuseRules reuse_rules() const override { return rules_; }
+  void set_reuse_rules(const ReuseRules& rules) override { rules_ = rules; }
+  /// Exported memory goes back to no stream.
+  void for_each_owner(const Block& block, const std::function<void(StreamId)>& visit) const override;
+  void for_each_piece(const Block& block, const std::function<void(std::size_t, Bytes)>& visit) const override;
+  void change_access(const Devices& added, const Devices& removed) override;
+
   /// Chunks to take from the end of a free range: some for a request, and some more that are in the way.
   struct Taking {
     ShareableRange* range;

@@ -59,7 +59,9 @@ StitchSpace::StitchSpace(std::shared_ptr<Device> device, const StitchOptions& op
       options_(settle(options, *device)),
       small_(device, std::make_unique<TorchRules>(TorchOptions{}), events, Ledger::inside(ledger_)),
       blocks_(device, options_.chunk_size),
-      views_(options_, options_.chunk_size, events) {}
+      views_(options_, options_.chunk_size, events) {
+  facets_.counters = this;
+}
 
 Bytes StitchSpace::round(Bytes requested) const {
   const Bytes rounded = small_.round(requested);

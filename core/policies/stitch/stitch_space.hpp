@@ -17,7 +17,7 @@
 
 namespace memlake {
 
-class StitchSpace final : public Space {
+class StitchSpace final : public Space, PolicyCounters {
  public:
   StitchSpace(std::shared_ptr<Device> device, const StitchOptions& options, EventSource& events, Bytes limit);
 
@@ -36,13 +36,14 @@ class StitchSpace final : public Space {
   [[nodiscard]] Bytes largest_free(StreamId stream) const override;
   [[nodiscard]] Bytes free_for(const Attempt& attempt) const override;
   [[nodiscard]] std::uint64_t generation(const Block& block) const override;
-  [[nodiscard]] std::vector<Counter> counters() const override;
   void check(InvariantReport& report) const override;
 
   [[nodiscard]] const StitchCounters& stitch_counters() const { return views_.counters(); }
   [[nodiscard]] const std::vector<std::unique_ptr<StitchedView>>& views() const { return views_.views(); }
 
  private:
+  [[nodiscard]] std::vector<Counter> counters() const override;
+
   /// What may be created yet, as far as it is known.
   [[nodiscard]] Bytes room();
   Block* climb_small(Rung rung, Attempt& attempt);
