@@ -38,6 +38,14 @@ class FreeIndex {
   [[nodiscard]] Block* last_below(Bytes size) const;
   [[nodiscard]] Block* before(const Block* block) const;
 
+  /// Every entry, for checks: visit(block, is_current). It is current if the block still has the size and the place
+  /// that it was inserted with; the other functions rely on that.
+  template <class Visit>
+  void for_each_entry(Visit&& visit) const {
+    for (std::size_t bin = next_bin(0); bin != kBins; bin = next_bin(bin + 1))
+      for (const Entry& entry : bins_[bin]) visit(*entry.block, is_current(entry));
+  }
+
   [[nodiscard]] bool is_empty() const { return summary_ == 0; }
   [[nodiscard]] Block* first() const;
   [[nodiscard]] Block* last() const;
@@ -65,6 +73,11 @@ class FreeIndex {
   void mark(std::size_t bin);
   void unmark(std::size_t bin);
 
+  [[nodiscard]] bool is_current(const Entry& entry) const {
+    const Block& block = *entry.block;
+    return block.memory != nullptr && entry.size == block.size.count && entry.serial == block.memory->serial &&
+           entry.address == place_of(block);
+  }
   /// What orders blocks of one size in one segment.
   [[nodiscard]] std::uint64_t place_of(const Block& block) const { return block.address.value ^ flip_; }
 

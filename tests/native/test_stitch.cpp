@@ -42,11 +42,6 @@ struct Stitching {
   void expect_sound() const {
     if (const auto broken = pool.find_broken_invariant()) test::fail(*broken, std::source_location::current());
   }
-  void expect_broken(const char* name) const {
-    const auto broken = pool.find_broken_invariant();
-    EXPECT(broken.has_value());
-    if (broken && !broken->starts_with(name)) test::fail("expected " + std::string(name) + ", got " + *broken, {});
-  }
   [[nodiscard]] const StitchCounters& counters() const { return space.stitch_counters(); }
   [[nodiscard]] Bytes held() const { return space.ledger().budget()->held.now; }
 
@@ -420,30 +415,6 @@ TEST(a_closed_pool_leaves_no_view_behind) {
   EXPECT(std::get<std::uint64_t>(pool->stats().policy_counters[0].second) == 1);
   pool->close();
   EXPECT_EQ(test::Holdings(), before);
-}
-
-TEST(the_check_finds_what_is_broken_about_views) {
-  Stitching s;
-  const auto kept = s.scatter(3, MiB * 12);
-  Block* view = s.allocate(MiB * 36);
-  auto& memory = static_cast<StitchedView&>(*view->memory);
-  const StitchedView::Part& part = memory.parts[0];
-  Block* owner = part.segment->block_at(part.run.begin);
-  owner->state = BlockState::live;
-  s.expect_broken("I3");
-  owner->state = BlockState::lent;
-  kept[0]->state = BlockState::lent;
-  s.expect_broken("I3");
-  kept[0]->state = BlockState::live;
-  memory.place = 1;
-  s.expect_broken("I5");
-  memory.place = 0;
-  part.segment->views.clear();
-  s.expect_broken("I5");
-  part.segment->views.push_back(&memory);
-  memory.block.size = MiB * 38;
-  s.expect_broken("I1");
-  memory.block.size = MiB * 36;
 }
 
 }  // namespace

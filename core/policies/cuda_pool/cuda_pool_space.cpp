@@ -207,8 +207,8 @@ void CudaPoolSpace::check(InvariantReport& report) const {
   const std::uint64_t used = pool_.get(CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
   if (used < live.count)
     report.add("I7: ", live.count, " bytes are live, but the driver says that ", used, " are used");
-  if (ledger().held().count < used)
-    report.add("I7: the driver holds ", ledger().held().count, " bytes, less than are used, ", used);
+  const std::uint64_t held = ledger().held().count;
+  if (held < used) report.add("I7: the driver holds ", held, " bytes, less than are used, ", used);
 }
 
 }  // namespace memlake

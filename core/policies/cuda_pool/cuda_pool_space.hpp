@@ -15,7 +15,13 @@
 
 namespace memlake {
 
+namespace test {
+struct CudaPoolSabotage;
+}
+
 class CudaPoolSpace final : public Space, OrderedFrees, StreamReuse, PeerAccess, DriverCounts, PolicyCounters {
+  friend struct test::CudaPoolSabotage;  // breaks it, so that tests see what check() reports
+
  public:
   CudaPoolSpace(std::shared_ptr<Device> device, const CudaPoolOptions& options, EventSource& events, Bytes limit);
 

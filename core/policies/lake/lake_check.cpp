@@ -1,6 +1,7 @@
 // Verifies what must always hold of a lake, from its blocks and chunks.
 
 #include <map>
+#include <unordered_set>
 
 #include "policies/lake/lake_space.hpp"
 
@@ -8,22 +9,38 @@ namespace memlake {
 
 namespace {
 
+/// All chunks of a space: a pointer that is not among them must not be followed.
+using Chunks = std::unordered_set<const LakeChunk*>;
+/// Lent blocks, by how many views show them.
+using Shown = std::map<const Block*, int>;
+
 bool is_used(const LakeBlock& block) { return block.state == BlockState::live || block.state == BlockState::pending; }
 
+/// The chunk that is at home at an address of the range; null if none is.
+const LakeChunk* chunk_at(const Range& range, Address at, const Chunks& chunks) {
+  const LakeChunk* chunk = range.chunk_at(at);
+  const bool is_there = chunks.contains(chunk) && chunk->range == &range && chunk->at().contains(at);
+  return is_there ? chunk : nullptr;
+}
+
 /// Every page under [begin, end) is that of a chunk that is at home there.
-bool has_memory(const Range& range, Address begin, Address end) {
+bool has_memory(const Range& range, Address begin, Address end, const Chunks& chunks) {
   while (begin < end) {
-    const LakeChunk* chunk = range.chunk_at(begin);
-    if (chunk == nullptr || chunk->range != &range || !chunk->at().contains(begin)) return false;
+    const LakeChunk* chunk = chunk_at(range, begin, chunks);
+    if (chunk == nullptr) return false;
     begin = chunk->at().end();
   }
   return true;
 }
 
 /// Free memory of the host lies apart from that of devices.
-bool is_of_one_kind(const Range& range, const LakeBlock& block) {
-  for (Address at = block.address; at < block.end(); at = range.chunk_at(at)->at().end())
-    if (range.chunk_at(at) == nullptr || range.chunk_at(at)->is_spilled != block.is_spilled) return false;
+bool is_of_one_kind(const Range& range, const LakeBlock& block, const Chunks& chunks) {
+  Address at = block.address;
+  while (at < block.end()) {
+    const LakeChunk* chunk = chunk_at(range, at, chunks);
+    if (chunk == nullptr || chunk->is_spilled != block.is_spilled) return false;
+    at = chunk->at().end();
+  }
   return true;
 }
 
@@ -33,74 +50,111 @@ bool has_no_memory(const Range& range, AddressRange part) {
   return true;
 }
 
+/// I1. Ends at the first block that is wrong: from there the links may lead anywhere.
+void check_tiling(const Range& range, InvariantReport& report) {
+  Address next = range.range.begin;
+  const LakeBlock* below = nullptr;
+  for (const LakeBlock* block = range.lowest; block != nullptr && !report.sentence; block = block->above()) {
+    if (block->address != next || block->size.count == 0)
+      report.add("I1: ", place(*block), " leaves a gap or overlaps what is below it");
+    if (block->below() != below) report.add("I1: ", place(*block), " is not linked to its neighbour");
+    next = block->end();
+    below = block;
+  }
+  if (next != range.range.end() || range.highest != below)
+    report.add("I1: the last block of a range does not reach its end");
+}
+
+/// I3 of a block that shows what is at home elsewhere.
+void check_view(const LakeBlock& block, const Chunks& chunks, Shown& shown, InvariantReport& report) {
+  Bytes lent{0};
+  for (const View::Piece& piece : block.view->pieces) {
+    if (piece.lent == nullptr || !chunks.contains(piece.chunk) ||
+        piece.lent->address != piece.chunk->address + piece.begin) {
+      report.add("I3: ", place(block), " shows other bytes than were lent to it");
+      return;
+    }
+    ++shown[piece.lent];
+    lent = lent + piece.lent->size;
+  }
+  if (block.address + lent != block.view->top || !is_used(block))
+    report.add("I3: ", place(block), " shows more or less than was lent to it");
+}
+
+/// I2 and I3 of one block, and that it may be offered as what it is (I6). pre: I1.
+void check_block(const Range& range, const LakeBlock& block, const Chunks& chunks, InvariantReport& report) {
+  const LakeBlock* below = block.below();
+  if (below != nullptr && below->state == block.state &&
+      ((block.state == BlockState::free && below->is_spilled == block.is_spilled) ||
+       block.state == BlockState::unmapped))
+    report.add("I2: ", place(block), " is in the same state as the block below it, but was not merged");
+  const bool is_mapped = is_used(block) || block.state == BlockState::free || block.state == BlockState::lent ||
+                         block.state == BlockState::claimed;
+  const Address begin = block.view == nullptr ? block.address : block.view->top;
+  if (is_mapped && !has_memory(range, begin, block.end(), chunks))
+    report.add("I3: ", place(block), " has a page without memory");
+  if (block.state == BlockState::unmapped && !has_no_memory(range, {block.address, block.size}))
+    report.add("I3: ", place(block), " is unmapped but has memory behind it");
+  if (block.state != BlockState::free) return;
+  if (!is_of_one_kind(range, block, chunks))
+    report.add("I6: ", place(block), " is offered as memory of ", block.is_spilled ? "the host" : "devices",
+               ", but lies elsewhere, too");
+  if (block.stream != range.lane.stream)
+    report.add("I6: ", place(block), " is offered to another stream without an event");
+}
+
+/// I6: the lane offers free blocks of its own, each once and as what it is; `offered` collects them.
+void check_offers(const Lane& lane, std::unordered_set<const Block*>& offered, InvariantReport& report) {
+  for (const FreeIndex* index : {&lane.free, &lane.spilled})
+    index->for_each_entry([&](const Block& block, bool is_current) {
+      if (!offered.insert(&block).second) report.add("I6: ", place(block), " is offered twice");
+      if (!is_current) {
+        report.add("I6: ", place(block), " is offered with another size or at another address");
+        return;
+      }
+      if (block.state != BlockState::free) report.add("I6: ", place(block), " is offered but not free");
+      if (static_cast<const LakeBlock&>(block).is_spilled != (index == &lane.spilled))
+        report.add("I6: ", place(block), " is offered as what it is not");
+      if (&static_cast<const Range&>(*block.memory).lane != &lane)
+        report.add("I6: ", place(block), " is offered by a lane that it does not lie in");
+    });
+}
+
 }  // namespace
 
 void LakeSpace::check(InvariantReport& report) const {
-  std::map<const LakeBlock*, int> shown;  // lent blocks, by how many views show them
+  Chunks chunks;
+  for (const auto& chunk : chunks_) chunks.insert(chunk.get());
+  for_each_lane([&](const Lane& lane) {
+    for (const auto& range : lane.ranges) check_tiling(*range, report);
+  });
+  if (report.sentence) return;  // what follows trusts the links of the blocks
+
+  Shown shown;
   Bytes used{0};
-  std::size_t free_blocks = 0;
   Bytes home_bytes{0};
-  for (const auto& lanes : lanes_)
-    for (const auto& lane : lanes) {
-      if (lane == nullptr) continue;
-      for (const auto& range : lane->ranges) {
-        home_bytes = home_bytes + range->home;
-        Address next = range->range.begin;
-        const LakeBlock* below = nullptr;
-        for (const LakeBlock* block = range->lowest; block != nullptr; block = block->above()) {
-          if (block->address != next || block->size.count == 0)
-            report.add("I1: ", place(*block), " leaves a gap or overlaps what is below it");
-          if (block->below() != below) report.add("I1: ", place(*block), " is not linked to its neighbour");
-          if (below != nullptr && below->state == block->state &&
-              ((block->state == BlockState::free && below->is_spilled == block->is_spilled) ||
-               block->state == BlockState::unmapped))
-            report.add("I2: ", place(*block), " is in the same state as the block below it, but was not merged");
-          Address begin = block->address;
-          if (block->view != nullptr) {
-            begin = block->view->top;
-            Bytes lent{0};
-            for (const View::Piece& piece : block->view->pieces) {
-              ++shown[piece.lent];
-              lent = lent + piece.lent->size;
-              if (piece.lent->address != piece.chunk->address + piece.begin)
-                report.add("I3: ", place(*block), " shows other bytes than were lent to it");
-            }
-            if (block->address + lent != begin || !is_used(*block))
-              report.add("I3: ", place(*block), " shows more or less than was lent to it");
-          }
-          const bool is_mapped = is_used(*block) || block->state == BlockState::free ||
-                                 block->state == BlockState::lent || block->state == BlockState::claimed;
-          if (is_mapped && !has_memory(*range, begin, block->end()))
-            report.add("I3: ", place(*block), " has a page without memory");
-          if (block->state == BlockState::unmapped && !has_no_memory(*range, {block->address, block->size}))
-            report.add("I3: ", place(*block), " is unmapped but has memory behind it");
-          if (block->state == BlockState::free && !is_of_one_kind(*range, *block))
-            report.add("I6: ", place(*block), " is offered as memory of ", block->is_spilled ? "the host" : "devices",
-                       ", but lies elsewhere, too");
-          if (is_used(*block)) used = used + block->size;
-          free_blocks += block->state == BlockState::free ? 1U : 0U;
-          if (block->state == BlockState::free && block->stream != lane->stream)
-            report.add("I6: ", place(*block), " is offered to another stream without an event");
-          next = block->end();
-          below = block;
-        }
-        if (next != range->range.end() || range->highest != below)
-          report.add("I1: the last block of a range does not reach its end");
+  std::unordered_set<const Block*> offered;
+  std::size_t free_blocks = 0;
+  for_each_lane([&](const Lane& lane) {
+    for (const auto& range : lane.ranges) {
+      home_bytes = home_bytes + range->home;
+      for (const LakeBlock* block = range->lowest; block != nullptr; block = block->above()) {
+        if (block->view != nullptr) check_view(*block, chunks, shown, report);
+        check_block(*range, *block, chunks, report);
+        if (is_used(*block)) used = used + block->size;
+        free_blocks += block->state == BlockState::free ? 1U : 0U;
       }
-      for (const FreeIndex* index : {&lane->free, &lane->spilled})
-        for (const Block* block = index->first(); block != nullptr; block = index->after(block)) {
-          --free_blocks;
-          if (block->state != BlockState::free) report.add("I6: ", place(*block), " is offered but not free");
-          if (static_cast<const LakeBlock*>(block)->is_spilled != (index == &lane->spilled))
-            report.add("I6: ", place(*block), " is offered as what it is not");
-        }
     }
-  if (free_blocks != 0) report.add("I6: a free block is not offered");
+    check_offers(lane, offered, report);
+  });
+  if (free_blocks != offered.size())
+    report.add("I6: ", free_blocks, " blocks are free, but ", offered.size(), " are offered");
   for_each([&](const Block& block) {
-    const auto found = shown.find(static_cast<const LakeBlock*>(&block));
+    const auto found = shown.find(&block);
     const int times = found == shown.end() ? 0 : found->second;
-    if (times != (block.state == BlockState::lent ? 1 : 0))
-      report.add("I3: ", place(block), " is lent, but shown by ", times, " views");
+    const bool is_lent = block.state == BlockState::lent;
+    if (times != (is_lent ? 1 : 0))
+      report.add("I3: ", place(block), is_lent ? " is lent" : " is not lent", ", but shown by ", times, " views");
   });
   Bytes held{0};
   Bytes on_host{0};
@@ -108,7 +162,8 @@ void LakeSpace::check(InvariantReport& report) const {
     (chunk->is_spilled ? on_host : held).count += chunk->size.count;
     if (chunk->range == nullptr || !chunk->home || chunk->home->range() != chunk->at())
       report.add("I4: a chunk of ", chunk->size.count, " bytes is not at home anywhere");
-    if (chunks_[chunk->place] != chunk) report.add("I4: a chunk is not where the pool looks for it");
+    if (chunk->place >= chunks_.size() || chunks_[chunk->place] != chunk)
+      report.add("I4: a chunk is not where the pool looks for it");
   }
   if (held != ledger_.held() || on_host != ledger_.spilled().now || home_bytes != held + on_host)
     report.add("I4: chunks have ", held.count, " bytes and ", on_host.count, " on the host, ranges ", home_bytes.count,

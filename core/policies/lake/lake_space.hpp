@@ -32,7 +32,13 @@ struct LakeCounters {
   std::uint64_t reused_opportunistically = 0;
 };
 
+namespace test {
+struct LakeSabotage;
+}
+
 class LakeSpace final : public Space, StreamReuse, SeveralOwners, Crowding, SeveralPlaces, PeerAccess, PolicyCounters {
+  friend struct test::LakeSabotage;  // breaks it, so that tests see what check() reports
+
  public:
   /// All devices must reach each other's memory; addresses are the first one's. Error(config) if memory of the host is
   /// wanted and a device cannot map it.

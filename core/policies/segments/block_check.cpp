@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_set>
 
 #include "policies/segments/segments.hpp"
 
@@ -19,15 +20,15 @@ bool is_in_use(const Block& block) {
 
 void check_tiling(const SegmentMemory& segment, const SegmentBlocks& blocks, InvariantReport& report) {
   Address next = segment.range.begin;
-  const Block* previous = nullptr;
-  for (const Block* block : blocks) {
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const Block* block = blocks[i];
     if (block->address != next) report.add("I1: ", place(*block), " leaves a gap or overlaps what is before it");
     if (block->size.count == 0) report.add("I1: ", place(*block), " is empty");
-    if (block->previous != previous) report.add("I1: ", place(*block), " is not linked to its neighbour");
-    if (previous != nullptr && previous->next != block)
-      report.add("I1: ", place(*previous), " is not linked to its neighbour");
+    if (block->previous != (i == 0 ? nullptr : blocks[i - 1]))
+      report.add("I1: ", place(*block), " is not linked to the block before it");
+    if (block->next != (i + 1 == blocks.size() ? nullptr : blocks[i + 1]))
+      report.add("I1: ", place(*block), " is not linked to the block behind it");
     next = block->end();
-    previous = block;
   }
   if (next != segment.range.end()) report.add("I1: the last block of a segment does not reach its end");
 }
@@ -57,19 +58,21 @@ void check_memory(const SegmentMemory& segment, const SegmentBlocks& blocks, Inv
   }
 }
 
-/// I6: a free block is offered to the stream of its segment, and to no other.
+/// I6: a free block is offered to the stream of its segment, once, and to no other.
 void check_offers(const BlockMap& map, std::size_t free_blocks, InvariantReport& report) {
-  std::size_t indexed = 0;
+  std::unordered_set<const Block*> offered;
   for (const BlockGroup* group : {&map.small, &map.large})
     for (std::size_t stream = 0; stream < group->free.size(); ++stream)
-      for (const Block* block = group->free[stream] ? group->free[stream]->first() : nullptr; block != nullptr;
-           block = group->free[stream]->after(block)) {
-        ++indexed;
-        if (block->state != BlockState::free) report.add("I6: ", place(*block), " is offered but not free");
-        if (block->stream != stream)
-          report.add("I6: ", place(*block), " is offered to another stream without an event");
-      }
-  if (free_blocks != indexed) report.add("I6: ", free_blocks, " blocks are free, but ", indexed, " are offered");
+      if (group->free[stream] != nullptr)
+        group->free[stream]->for_each_entry([&](const Block& block, bool is_current) {
+          if (!offered.insert(&block).second) report.add("I6: ", place(block), " is offered twice");
+          if (!is_current) report.add("I6: ", place(block), " is offered with another size or at another address");
+          if (block.state != BlockState::free) report.add("I6: ", place(block), " is offered but not free");
+          if (block.stream != stream)
+            report.add("I6: ", place(block), " is offered to another stream without an event");
+        });
+  if (free_blocks != offered.size())
+    report.add("I6: ", free_blocks, " blocks are free, but ", offered.size(), " are offered");
 }
 
 }  // namespace
@@ -87,12 +90,14 @@ void check_blocks(const BlockMap& map, const std::vector<const SegmentMemory*>& 
       found->second.push_back(&block);
     }
   });
+  if (report.sentence) return;  // what follows trusts the segment of every block
   for (auto& [segment, blocks] : by_segment) {
     std::ranges::sort(blocks, {}, [](const Block* block) { return block->address; });
     check_tiling(*segment, blocks, report);
     check_merging(blocks, report);
     check_memory(*segment, blocks, report);
-    if (segments[segment->place] != segment) report.add("I5: a segment is not where the pool looks for it");
+    if (segment->place >= segments.size() || segments[segment->place] != segment)
+      report.add("I5: a segment is not where the pool looks for it");
   }
   check_offers(map, free_blocks, report);
 }

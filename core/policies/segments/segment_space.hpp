@@ -13,7 +13,13 @@
 
 namespace memlake {
 
+namespace test {
+struct SegmentSabotage;
+}
+
 class SegmentSpace final : public Space, BareAddresses, PeerAccess {
+  friend struct test::SegmentSabotage;  // breaks it, so that tests see what check() reports
+
  public:
   SegmentSpace(const std::shared_ptr<Device>& device, std::unique_ptr<SegmentRules> rules, EventSource& events,
                Bytes limit)

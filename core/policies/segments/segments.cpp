@@ -69,8 +69,10 @@ void ExpandableSegment::add_mapped(std::vector<AddressRange>& ranges) const {
 bool ExpandableSegment::is_consistent(AddressRange inside, bool wants_memory) const {
   const std::size_t first = page_of(inside.begin);
   const std::size_t last = page_from(inside.end());
-  for (std::size_t i = first; i < last; ++i)
-    if ((i < pages_.size() && pages_[i].has_value()) != wants_memory) return false;
+  // Pages behind the last one that was ever mapped have no memory; a range that is broken may have any number of them.
+  if (wants_memory && last > pages_.size()) return false;
+  for (std::size_t i = first; i < std::min(last, pages_.size()); ++i)
+    if (pages_[i].has_value() != wants_memory) return false;
   return true;
 }
 

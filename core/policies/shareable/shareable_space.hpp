@@ -27,7 +27,13 @@ struct ExportedChunk {
   std::size_t device;  ///< by number in the pool
 };
 
+namespace test {
+struct ShareableSabotage;
+}
+
 class ShareableSpace final : public Space, StreamReuse, SeveralOwners, SeveralPlaces, PeerAccess {
+  friend struct test::ShareableSabotage;  // breaks it, so that tests see what check() reports
+
  public:
   /// Shares the budget of the pool's other space. Error(config) if a device cannot export memory.
   ShareableSpace(std::vector<std::shared_ptr<Device>> devices, const ShareableOptions& options, EventSource& events,

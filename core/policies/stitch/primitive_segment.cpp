@@ -18,6 +18,13 @@ Block* PrimitiveSegment::block_at(Address address) const {
   return beginning_[word * 64 + 63 - static_cast<std::size_t>(std::countl_zero(bits))];
 }
 
+const Block* PrimitiveSegment::find_block_at(Address address) const {
+  if (!range.contains(address)) return nullptr;
+  for (std::size_t chunk = page_of(address) + 1; chunk-- > 0;)
+    if ((is_begin_[chunk / 64] >> (chunk % 64) & 1) != 0) return beginning_[chunk];
+  return nullptr;
+}
+
 void PrimitiveSegment::begins(Block* block) {
   const std::size_t chunk = page_of(block->address);
   beginning_[chunk] = block;

@@ -18,6 +18,9 @@ class PrimitiveSegment final : public ExpandableSegment {
 
   /// The block that an address lies in.
   [[nodiscard]] Block* block_at(Address address) const;
+  /// The same for a check, which trusts nothing: null if the address is not the segment's, or no block begins at or
+  /// before it.
+  [[nodiscard]] const Block* find_block_at(Address address) const;
 
   /// A block begins where it says, and none begins there any more. Both in whole chunks.
   void begins(Block* block);

@@ -17,7 +17,13 @@
 
 namespace memlake {
 
+namespace test {
+struct StitchSabotage;
+}
+
 class StitchSpace final : public Space, PolicyCounters {
+  friend struct test::StitchSabotage;  // breaks it, so that tests see what check() reports
+
  public:
   StitchSpace(std::shared_ptr<Device> device, const StitchOptions& options, EventSource& events, Bytes limit);
 

@@ -15,7 +15,13 @@
 
 namespace memlake {
 
+namespace test {
+struct StitchSabotage;
+}
+
 class ViewCache {
+  friend struct test::StitchSabotage;  // breaks it, so that tests see what check() reports
+
  public:
   /// `chunk`: what one mapping covers.
   ViewCache(const StitchOptions& options, Bytes chunk, EventSource& events)
