@@ -17,7 +17,13 @@
 
 namespace memlake {
 
+namespace test {
+struct PoolSabotage;
+}
+
 class Pool {
+  friend struct test::PoolSabotage;  // breaks it, so that tests see what find_broken_invariant() reports
+
  public:
   /// `space`: of the policy. The pool's budget is that of its ledger.
   Pool(std::unique_ptr<Space> space, EventSource& events);

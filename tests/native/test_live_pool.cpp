@@ -7,10 +7,9 @@
 
 #include "driver/transfer.hpp"
 #include "emulated.hpp"
-#include "policies/torch/torch_rules.hpp"
+#include "policies/torch/torch_options.hpp"
 #include "pool/space_maker.hpp"
 #include "random_program.hpp"
-#include "replay/trace_events.hpp"
 #include "runtime/live_pool.hpp"
 #include "test.hpp"
 
@@ -304,55 +303,6 @@ TEST(a_driver_call_that_fails_loses_nothing) {
       }
       EXPECT(faults > 0 || fault == CUDA_ERROR_OUT_OF_MEMORY);
     }
-}
-
-/// Pools whose blocks a test may spoil.
-struct SpoiltPool {
-  test::EmulatedDevices devices{kDevice};
-  TraceEvents events{EventMode::lag, 1000};
-  Pool pool{devices[0], std::make_unique<TorchRules>(TorchOptions{}), events, kUnlimited};
-  Block* live = pool.allocate(MiB * 4, 0);
-  Block* other = pool.allocate(MiB * 4, 0);
-
-  void expect_broken(const char* name) {
-    const auto broken = pool.find_broken_invariant();
-    EXPECT(broken.has_value());
-    if (broken && !broken->starts_with(name)) test::fail("expected " + std::string(name) + ", got " + *broken, {});
-  }
-};
-
-TEST(the_check_finds_what_is_broken) {
-  {
-    SpoiltPool spoilt;
-    EXPECT(!spoilt.pool.find_broken_invariant());
-    spoilt.live->size = spoilt.live->size - KiB;
-    spoilt.expect_broken("I1");
-    spoilt.live->size = spoilt.live->size + KiB;
-    spoilt.other->state = BlockState::free;
-    spoilt.expect_broken("I2");
-    spoilt.other->state = BlockState::unmapped;
-    spoilt.expect_broken("I3");
-    spoilt.other->state = BlockState::live;
-    spoilt.live->awaited = 1;
-    spoilt.expect_broken("I6");
-    spoilt.live->awaited = 0;
-    spoilt.live->requested = {1};
-    spoilt.expect_broken("I7");
-    spoilt.live->requested = MiB * 4;
-    spoilt.live->id = 77;
-    spoilt.expect_broken("I8");
-    spoilt.live->id = 0;
-    EXPECT(!spoilt.pool.find_broken_invariant());
-  }
-  {
-    SpoiltPool spoilt;
-    Block* free = spoilt.live->next->next;
-    free->stream = 3;
-    spoilt.expect_broken("I6");
-    free->stream = 0;
-    spoilt.live->memory->place = 5;
-    EXPECT(spoilt.pool.policy_space().segment_count() == 1);
-  }
 }
 
 TEST(a_recording_replays_what_happened) {
