@@ -63,8 +63,12 @@ std::uint64_t Lease::generation() const {
 }
 
 void Lease::pin() {
-  require_open();
-  pool_->with_lock([this] { pins_.fetch_add(1); });
+  // close() gives up the ownership before it takes the lock to look at the pins. So a pin that finds the lease open
+  // under the lock is seen there, and one that comes too late finds it closed.
+  pool_->with_lock([this] {
+    require_open();
+    pins_.fetch_add(1);
+  });
 }
 
 void Lease::unpin() {
@@ -74,7 +78,7 @@ void Lease::unpin() {
   });
   if (!is_last_of_closed) return;
   pool_->free(block_, *closed_on_);
-  closed_on_.reset();
+  pool_->with_lock([this] { closed_on_.reset(); });
 }
 
 void Lease::record_use(const StreamName& stream) {
@@ -92,7 +96,7 @@ void Lease::give_up(StreamId stream) {
 
 bool Lease::close_at_once() {
   ownership_.take(kNoun);
-  if (block_ == nullptr || (pins_.load() == 0 && pool_->free_at_once(block_, stream_))) return true;
+  if (block_ == nullptr || pool_->free_at_once(block_, stream_, pins_)) return true;
   ownership_.give_back();
   return false;
 }

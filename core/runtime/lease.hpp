@@ -63,7 +63,7 @@ class Lease {
   /// (invalid_argument) unless it was allocated as shareable.
   [[nodiscard]] ExportedBlock export_memory() const;
 
-  /// Until it is unpinned as often, its memory stays as it is, also behind close().
+  /// Until it is unpinned as often, its memory stays as it is, also behind close(). Error(closed) after close().
   void pin();
   /// Error(invalid_free) if it is not pinned. The last one frees it if it was closed meanwhile.
   void unpin();

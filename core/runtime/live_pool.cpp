@@ -151,11 +151,13 @@ Shortage LivePool::shortage_locked() {
   return shortage;
 }
 
-bool LivePool::free_at_once(Block* block, StreamId stream) {
+bool LivePool::free_at_once(Block* block, StreamId stream, const std::atomic<std::uint32_t>& pins) {
   // Where nothing is left to undo, nothing is left to wait for either.
-  if (!can_undo()) return true;
+  if (!can_undo()) return pins.load() == 0;
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock || !pool_ || !pool_->frees_at_once(*block, stream) || streams_.handle_of(stream) != nullptr) return false;
+  if (!lock || pins.load() > 0 || !pool_ || !pool_->frees_at_once(*block, stream) ||
+      streams_.handle_of(stream) != nullptr)
+    return false;
   pool_->free(block, stream);
   return true;
 }

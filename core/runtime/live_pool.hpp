@@ -6,6 +6,7 @@
 // One lock guards everything; long driver calls of some policies are made without it (UnlockedScope). In a forked child
 // nothing is done, and that is found out before the lock: a thread that does not exist there may hold it.
 
+#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -169,8 +170,8 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space, Bytes limit,
            const Sharing& sharing);
 
-  /// False if it must go through free().
-  bool free_at_once(Block* block, StreamId stream);
+  /// False if it must go through free(), or if it is pinned: only the lock keeps the pins as they are.
+  bool free_at_once(Block* block, StreamId stream, const std::atomic<std::uint32_t>& pins);
   void free(Block* block, StreamId stream);
   /// When its uses cannot be recorded: waits for the devices instead.
   void free_after_wait(Block* block, StreamId stream);
