@@ -20,7 +20,7 @@ PACKAGE_INSTALLED := $(VENV)/package.stamp
 CLIENTS_INSTALLED := $(VENV)/clients.stamp
 LINTERS_INSTALLED := $(VENV)/linters.stamp
 
-LINTS := $(addprefix lint-,ruff mypy clang-format layers file-length words docs stub)
+LINTS := $(addprefix lint-,ruff mypy clang-format layers guards file-length words docs stub)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -65,6 +65,8 @@ lint-clang-format:
 	@echo "memlake: clang-format" && $(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
 lint-layers:
 	@echo "memlake: layers" && $(BIN)/python tools/check_layers.py
+lint-guards:
+	@echo "memlake: guards" && $(BIN)/python tools/check_guards.py
 lint-file-length:
 	@echo "memlake: file length" && $(BIN)/python tools/check_file_length.py
 lint-words:
