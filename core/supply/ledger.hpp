@@ -11,7 +11,13 @@
 
 namespace memlake {
 
+namespace test {
+struct LedgerSabotage;
+}
+
 class Ledger {
+  friend struct test::LedgerSabotage;  // breaks it, so that tests see what a check reports
+
  public:
   /// `places`: where memory can lie, by number: the devices of the space.
   explicit Ledger(std::shared_ptr<Budget> budget, std::size_t places = 1)

@@ -38,7 +38,7 @@ struct CudaPoolSabotage {
     };
   }
   /// The space believes that it holds nothing, until it asks the driver again.
-  void forget_held() const { space.held_.subtract(space.held_.now); }
+  void forget_held() const { space.ledger_.subtract(space.ledger_.held()); }
 };
 
 }  // namespace memlake::test

@@ -8,6 +8,7 @@
 
 #include "guards.hpp"
 #include "policies/lake/lake_space.hpp"
+#include "sabotage_ledger.hpp"
 
 namespace memlake::test {
 
@@ -16,9 +17,9 @@ struct LakeSabotage {
 
   [[nodiscard]] Lane& lane(StreamId stream, bool is_small) const { return space.lane_of(stream, is_small); }
   [[nodiscard]] std::vector<std::unique_ptr<LakeChunk>>& chunks() const { return space.chunks_; }
-  [[nodiscard]] Bytes& held() const { return space.held_.now; }
-  [[nodiscard]] Bytes& held_on_host() const { return space.held_on_host_.now; }
-  [[nodiscard]] Bytes& held_at_home() const { return space.homes_.front().held; }
+  [[nodiscard]] Bytes& held() const { return LedgerSabotage{space.ledger_}.held(); }
+  [[nodiscard]] Bytes& held_on_host() const { return LedgerSabotage{space.ledger_}.spilled(); }
+  [[nodiscard]] Bytes& held_at_home() const { return LedgerSabotage{space.ledger_}.held_on(0); }
   [[nodiscard]] Bytes& used() const { return space.used_; }
 
   [[nodiscard]] Mend unindex(LakeBlock* block) const {

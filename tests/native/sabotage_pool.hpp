@@ -13,7 +13,7 @@ struct PoolSabotage {
   [[nodiscard]] std::size_t& awaited_count() const { return pool.awaited_count_; }
   [[nodiscard]] std::size_t& reusable_here() const { return pool.reusable_here_; }
   [[nodiscard]] PoolStats& stats() const { return pool.stats_; }
-  [[nodiscard]] Bytes& held_by_budget() const { return pool.space().pool_budget()->held.now; }
+  [[nodiscard]] Bytes& held_by_budget() const { return pool.budget()->held.now; }
 
   /// An event of a stream is awaited for one more block.
   [[nodiscard]] Mend await(StreamId stream, Block& block) const {

@@ -4,6 +4,7 @@
 
 #include "guards.hpp"
 #include "policies/segments/segment_space.hpp"
+#include "sabotage_ledger.hpp"
 
 namespace memlake::test {
 
@@ -11,7 +12,7 @@ struct SegmentSabotage {
   SegmentSpace& space;
 
   [[nodiscard]] SegmentMemory& segment(std::size_t place) const { return *space.segments_.at(place); }
-  [[nodiscard]] Bytes& held() const { return space.held_.now; }
+  [[nodiscard]] Bytes& held() const { return LedgerSabotage{space.ledger_}.held(); }
 
   [[nodiscard]] Mend unindex(Block* block) const {
     space.blocks_.unindex(block);

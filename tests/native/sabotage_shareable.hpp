@@ -8,6 +8,7 @@
 
 #include "guards.hpp"
 #include "policies/shareable/shareable_space.hpp"
+#include "sabotage_ledger.hpp"
 
 namespace memlake::test {
 
@@ -21,8 +22,8 @@ struct ShareableSabotage {
   [[nodiscard]] std::vector<ShareableRange*>& offered(StreamId stream, Bytes size) const {
     return space.free_[{stream, size.count}];
   }
-  [[nodiscard]] Bytes& held() const { return space.held_.now; }
-  [[nodiscard]] Bytes& held_on(std::size_t device) const { return space.held_on_.at(device); }
+  [[nodiscard]] Bytes& held() const { return LedgerSabotage{space.ledger_}.held(); }
+  [[nodiscard]] Bytes& held_on(std::size_t device) const { return LedgerSabotage{space.ledger_}.held_on(device); }
 
   /// The range has its chunks in the reverse order.
   [[nodiscard]] static Mend reverse_parts(ShareableRange& range) {

@@ -4,13 +4,14 @@
 
 #include "guards.hpp"
 #include "policies/stitch/stitch_space.hpp"
+#include "sabotage_ledger.hpp"
 
 namespace memlake::test {
 
 struct StitchSabotage {
   StitchSpace& space;
 
-  [[nodiscard]] Bytes& held() const { return space.held_.now; }
+  [[nodiscard]] Bytes& held() const { return LedgerSabotage{space.ledger_}.held(); }
   [[nodiscard]] Bytes& view_bytes() const { return space.views_.bytes_; }
   [[nodiscard]] Bytes& view_bytes_in_use() const { return space.views_.counters_.in_use.now; }
 

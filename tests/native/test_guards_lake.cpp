@@ -24,7 +24,7 @@ struct BrokenLake {
   test::EmulatedDevices devices{"devices=1,memory=512MiB,backing=none"};
   TraceEvents events{EventMode::immediate, 0};
   Pool pool{std::make_unique<LakeSpace>(std::vector{devices[0]}, LakeOptions{}, events, kUnlimited), events};
-  test::LakeSabotage lake{static_cast<LakeSpace&>(pool.space())};
+  test::LakeSabotage lake{static_cast<LakeSpace&>(pool.policy_space())};
   Block* small = pool.allocate(KiB, 0);
   LakeBlock* viewer = nullptr;
   Range* range = nullptr;  // of the large blocks
@@ -151,7 +151,7 @@ TEST(every_sentence_of_the_check_of_a_lake_is_reported) {
          "memory is counted as held on the host", [&] { return change(lake.held_on_host(), KiB); }},
         {"I4: chunks have * bytes and * on the host, ranges *, but * and * are held", "a range counts too little",
          [&] { return change(range.home, range.home - kGranule); }},
-        {"I4: homes have * bytes, but * are held", "a device is said to have more",
+        {"I4: chunks on device * have * bytes, but * are held", "a device is said to have more",
          [&] { return change(lake.held_at_home(), lake.held_at_home() + KiB); }},
         {"I7: * bytes are in use, but * are counted", "too much is counted as used",
          [&] { return change(lake.used(), lake.used() + KiB); }}}});

@@ -48,7 +48,7 @@ TEST(every_sentence_of_the_check_of_a_pool_is_reported) {
          "an event is awaited for a block of no pool", [&] { return sabotage.await(1, foreign); }},
         {"I7: * is smaller than its request", "more was requested than the block has",
          [&] { return change(live->requested, live->size + Bytes{1}); }},
-        {"I7: the spaces of the pool hold something else than its budget says, *", "the budget counts too much",
+        {"I7: the spaces of the pool hold * bytes, but its budget says *", "the budget counts too much",
          [&] { return change(sabotage.held_by_budget(), sabotage.held_by_budget() + KiB); }},
         {"I7: live * + pending * + free * is not what is held, *", "a block is neither in use nor free",
          [&] { return change(live->state, BlockState::lent); }},

@@ -33,9 +33,10 @@ struct BrokenShareable {
 
   ShareableRange& allocate(Bytes size) {
     Attempt attempt{.request = {size, 0}, .rounded = size};
-    EXPECT(space.obtain(attempt) == Space::Answer::served);
-    attempt.block->state = BlockState::live;
-    return ShareableSabotage::range_of(*attempt.block);
+    Block* block = space.climb(Rung::grow, attempt);
+    EXPECT(block != nullptr);
+    block->state = BlockState::live;
+    return ShareableSabotage::range_of(*block);
   }
   /// The first bytes of a chunk, mapped once more, as the only part of a range.
   [[nodiscard]] ShareableSabotage::Parts map(std::shared_ptr<PhysicalChunk> chunk, Bytes size) const {
@@ -73,8 +74,6 @@ TEST(every_sentence_of_the_check_of_shareable_ranges_is_reported) {
          [&] { return change(live.block.size, live.block.size - kChunk); }},
         {"I1: * does not cover its range", "a block is another range's",
          [&] { return change(live.block.memory, &one); }},
-        {"I1: * does not cover its range", "a block is said to be of the policy's space",
-         [&] { return change(live.block.is_whole, false); }},
         {"I1: * has a gap between two chunks", "two chunks are exchanged",
          [&] { return ShareableSabotage::reverse_parts(live); }},
         {"I1: * has a gap between two chunks", "nothing is mapped", [&] { return ShareableSabotage::unmap(live); }},
@@ -102,9 +101,9 @@ TEST(every_sentence_of_the_check_of_shareable_ranges_is_reported) {
          [&] { return change(live.is_exported, true); }},
         {"I3: * was exported, but may be used again", "an exported range is free",
          [&] { return change(free.is_exported, true); }},
-        {"I4: whole blocks have * bytes of memory, but * are held", "too much is counted as held",
+        {"I4: shareable blocks have * bytes of memory, but * are held", "too much is counted as held",
          [&] { return change(sabotage.held(), sabotage.held() + kChunk); }},
-        {"I4: whole blocks have * bytes of memory, but * are held", "too much is counted as held on a device",
+        {"I4: shareable blocks on device * have * bytes of memory, but * are held", "a device has too much",
          [&] { return change(sabotage.held_on(0), sabotage.held_on(0) + kChunk); }}}});
 }
 
