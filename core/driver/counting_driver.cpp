@@ -74,14 +74,14 @@ struct CountingDriver::Charge<Call::cuMemSetAccess> {
   void after(CUresult) {}
 };
 
-#define F(name, symbol, need, parameters, arguments)                       \
-  CUresult CountingDriver::name parameters {                               \
-    counts_[index_of(Call::name)].fetch_add(1, std::memory_order_relaxed); \
-    Charge<Call::name> charge{*this};                                      \
-    charge.before arguments;                                               \
-    const CUresult answer = inner_.name arguments;                         \
-    charge.after(answer);                                                  \
-    return answer;                                                         \
+#define F(name, symbol, need, parameters, arguments) \
+  CUresult CountingDriver::name parameters {         \
+    add_call(Call::name);                            \
+    Charge<Call::name> charge{*this};                \
+    charge.before arguments;                         \
+    const CUresult answer = inner_.name arguments;   \
+    charge.after(answer);                            \
+    return answer;                                   \
   }
 #include "driver/functions.inc"
 #undef F

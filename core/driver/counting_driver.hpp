@@ -1,7 +1,8 @@
 #pragma once
 
 // CountingDriver: a wrapper that counts calls by CUDA name and adds up the modelled time of cost_model.hpp. Every call
-// is charged when it is made, failed ones too.
+// is charged when it is made, failed ones too. A pool has a CountingDriver of its own, which adds to that of the
+// library as well, so that a call passes one such wrapper.
 
 #include <array>
 #include <atomic>
@@ -14,7 +15,8 @@ namespace memlake {
 
 class CountingDriver final : public Driver {
  public:
-  explicit CountingDriver(Driver& inner) : inner_(inner) {}
+  /// `total`: counts the same calls, with those of others; null if none does. It must outlive this one.
+  explicit CountingDriver(Driver& inner, CountingDriver* total = nullptr) : inner_(inner), total_(total) {}
 
   std::uint64_t count(Call call) const noexcept { return counts_[index_of(call)].load(std::memory_order_relaxed); }
   double modelled_us() const noexcept { return modelled_us_.load(std::memory_order_relaxed); }
@@ -32,9 +34,17 @@ class CountingDriver final : public Driver {
   template <Call call>
   struct Charge;
 
-  void add_us(double microseconds) noexcept { modelled_us_.fetch_add(microseconds, std::memory_order_relaxed); }
+  void add_call(Call call) noexcept {
+    counts_[index_of(call)].fetch_add(1, std::memory_order_relaxed);
+    if (total_ != nullptr) total_->add_call(call);
+  }
+  void add_us(double microseconds) noexcept {
+    modelled_us_.fetch_add(microseconds, std::memory_order_relaxed);
+    if (total_ != nullptr) total_->add_us(microseconds);
+  }
 
   Driver& inner_;
+  CountingDriver* total_;
   std::array<std::atomic<std::uint64_t>, call_names.size()> counts_{};
   std::atomic<double> modelled_us_{0};
   MappedHandles mapped_;

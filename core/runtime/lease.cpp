@@ -72,26 +72,17 @@ void Lease::pin() {
 }
 
 void Lease::unpin() {
-  const bool is_last_of_closed = pool_->with_lock([this] {
+  pool_->with_lock([this] {
     if (pins_.load() == 0) throw Error(ErrorKind::invalid_free, "the buffer is not pinned");
-    return pins_.fetch_sub(1) == 1 && closed_on_.has_value();
+    if (pins_.fetch_sub(1) > 1 || !closed_on_) return;
+    pool_->free_locked(block_, *closed_on_);
+    closed_on_.reset();
   });
-  if (!is_last_of_closed) return;
-  pool_->free(block_, *closed_on_);
-  pool_->with_lock([this] { closed_on_.reset(); });
 }
 
 void Lease::record_use(const StreamName& stream) {
   require_open();
   if (block_ != nullptr) pool_->record_use(*this, block_, stream);
-}
-
-void Lease::give_up(StreamId stream) {
-  const bool is_kept = pool_->with_lock([&] {
-    if (pins_.load() > 0) closed_on_ = stream;
-    return closed_on_.has_value();
-  });
-  if (!is_kept) pool_->free(block_, stream);
 }
 
 bool Lease::close_at_once() {
@@ -101,19 +92,28 @@ bool Lease::close_at_once() {
   return false;
 }
 
+void Lease::give_up(StreamId stream) {
+  if (pins_.load() > 0) {
+    closed_on_ = stream;  // the last unpin() frees it
+  } else {
+    pool_->free_locked(block_, stream);
+  }
+}
+
 void Lease::close() {
   ownership_.end(kNoun, [this] {
     if (block_ == nullptr) return;
     pool_->require_not_capturing(stream_);
-    give_up(stream_);
+    pool_->with_lock([this] { give_up(stream_); });
   });
 }
 
 void Lease::close(const StreamName& stream) {
   ownership_.end(kNoun, [&] {
     if (block_ == nullptr) return;
+    pool_->require_usable();
     pool_->require_not_capturing(stream);
-    give_up(pool_->number_of(stream));
+    pool_->with_lock([&] { give_up(pool_->streams_.number_of(stream)); });
   });
 }
 

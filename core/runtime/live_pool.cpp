@@ -31,7 +31,7 @@ LivePool::LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMake
                    const Sharing& sharing)
     : given_(std::move(devices)),
       sharing_(sharing),
-      counting_(given_.front()->driver()),
+      counting_(given_.front()->library().failing(), &given_.front()->library().counting()),
       devices_(counted(given_, counting_)),
       events_(devices_, streams_),
       pool_(std::in_place, make_space(devices_, events_, limit), events_) {
@@ -163,9 +163,11 @@ bool LivePool::free_at_once(Block* block, StreamId stream, const std::atomic<std
 }
 
 void LivePool::free(Block* block, StreamId stream) {
-  if (!can_undo()) return;
-  const std::lock_guard lock(mutex_);
-  if (pool_) pool_->free(block, stream);
+  with_lock([&] { free_locked(block, stream); });
+}
+
+void LivePool::free_locked(Block* block, StreamId stream) {
+  if (can_undo() && pool_) pool_->free(block, stream);
 }
 
 void LivePool::free_after_wait(Block* block, StreamId stream) {
@@ -183,12 +185,6 @@ void LivePool::record_use(const Lease& lease, Block* block, const StreamName& st
   require_open_locked();
   lease.require_open();
   pool_->record_use(block, streams_.number_of(stream));
-}
-
-StreamId LivePool::number_of(const StreamName& stream) {
-  require_usable();
-  const std::lock_guard lock(mutex_);
-  return streams_.number_of(stream);
 }
 
 StreamName LivePool::name_of(StreamId stream) const {

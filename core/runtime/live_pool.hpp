@@ -173,10 +173,11 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   /// False if it must go through free(), or if it is pinned: only the lock keeps the pins as they are.
   bool free_at_once(Block* block, StreamId stream, const std::atomic<std::uint32_t>& pins);
   void free(Block* block, StreamId stream);
+  /// pre: the lock is held, unless there is nothing left to undo. Then this does nothing.
+  void free_locked(Block* block, StreamId stream);
   /// When its uses cannot be recorded: waits for the devices instead.
   void free_after_wait(Block* block, StreamId stream);
   void record_use(const Lease& lease, Block* block, const StreamName& stream);
-  StreamId number_of(const StreamName& stream);
   StreamName name_of(StreamId stream) const;
 
   /// pre: the lock is held. Error(invalid_free) if nothing was allocated there.
