@@ -20,6 +20,17 @@ std::vector<std::shared_ptr<Device>> counted(const std::vector<std::shared_ptr<D
   return same;
 }
 
+/// The library's counting driver, if the device's calls pass it; null if they pass a driver of the caller's.
+CountingDriver* counting_of(Device& device) {
+  CountingDriver& counting = device.library().counting();
+  return &device.driver() == &counting ? &counting : nullptr;
+}
+
+/// The driver below that, so that a call is counted in one wrapper.
+Driver& uncounted(Device& device) {
+  return counting_of(device) == nullptr ? device.driver() : device.library().failing();
+}
+
 }  // namespace
 
 std::shared_ptr<LivePool> LivePool::make(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space,
@@ -31,7 +42,7 @@ LivePool::LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMake
                    const Sharing& sharing)
     : given_(std::move(devices)),
       sharing_(sharing),
-      counting_(given_.front()->library().failing(), &given_.front()->library().counting()),
+      counting_(uncounted(*given_.front()), counting_of(*given_.front())),
       devices_(counted(given_, counting_)),
       events_(devices_, streams_),
       pool_(std::in_place, make_space(devices_, events_, limit), events_) {
