@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "integers.hpp"
-#include "policies/torch/torch_options.hpp"
-#include "policy_options.hpp"
+#include "policies.hpp"
 #include "pool_objects.hpp"
 
 namespace memlake::bindings {
@@ -21,6 +20,11 @@ StreamName name_of_stream(const nb::int_& handle, const PyStream* owner, const n
   return {.handle = to_stream(handle),
           .owner = owner == nullptr ? nullptr : owner->share(),
           .device = to_count(device, "device")};
+}
+
+/// The largest number for None: no limit.
+Bytes to_limit(const nb::object& limit) {
+  return limit.is_none() ? Bytes{UINT64_MAX} : to_bytes(nb::cast<nb::int_>(limit), "limit");
 }
 
 const char* word_for(Tried::What what) {
@@ -234,26 +238,31 @@ void bind_lease(nb::module_& m) {
 void bind_live_pool(nb::class_<PyPool>& pool) {
   pool.def(
           "__init__",
-          [](PyPool* self, const nb::list& devices, nb::handle policy, const nb::object& limit, nb::object buffer_type,
-             bool shareable, const std::string& placement) {
+          [](PyPool* self, const nb::list& devices, const std::string& policy, const nb::object& limit,
+             nb::object buffer_type, bool shareable, const std::string& placement, const std::string& location,
+             bool may_spill, const nb::int_& max_size) {
             std::vector<std::shared_ptr<Device>> shared;
             for (nb::handle device : devices) shared.push_back(nb::cast<PyDevice&>(device).share());
             if (shared.empty()) throw nb::value_error("a pool needs a device");
-            const SpaceMaker maker = space_maker(to_policy_options(policy));
-            const Bytes most =
-                limit.is_none() ? TorchOptions::kUnlimited : to_bytes(nb::cast<nb::int_>(limit), "limit");
-            const Sharing sharing{.options = {.placement = to_placement(placement)}, .is_default_space = shareable};
+            const PoolArguments arguments{.placement = to_placement(placement),
+                                          .location = to_location(location),
+                                          .may_spill = may_spill,
+                                          .max_size = to_bytes(max_size, "max_size")};
+            const SpaceMaker maker = choose_policy(policy).space_maker(arguments);
+            const Bytes most = to_limit(limit);
+            const Sharing sharing{.options = {.placement = arguments.placement}, .is_default_space = shareable};
             new (self) PyPool(without_gil([&] { return LivePool::make(std::move(shared), maker, most, sharing); }),
                               std::move(buffer_type));
           },
-          nb::arg("devices"), nb::arg("policy").none(), nb::arg("limit").none(), nb::arg("buffer_type"),
-          nb::arg("shareable") = false, nb::arg("placement") = "fill",
-          nb::sig("def __init__(self, devices: list[Device], policy: TorchOptions | LakeOptions | StitchOptions | "
-                  "CudaPoolOptions | None, limit: int | None, buffer_type: type, shareable: bool = False, "
-                  "placement: str = 'fill') -> None"),
-          "policy=None: no pool, one driver allocation per request. buffer_type: a subclass of Lease. shareable: "
-          "whether\n"
-          "buffers that do not say otherwise can be exported.")
+          nb::arg("devices"), nb::arg("policy"), nb::arg("limit").none(), nb::arg("buffer_type"),
+          nb::arg("shareable") = false, nb::arg("placement") = "fill", nb::arg("location") = "device",
+          nb::arg("may_spill") = false, nb::arg("max_size") = 0,
+          nb::sig("def __init__(self, devices: list[Device], policy: str, limit: int | None, buffer_type: type, "
+                  "shareable: bool = False, placement: str = 'fill', location: str = 'device', "
+                  "may_spill: bool = False, max_size: int = 0) -> None"),
+          "policy: its name with its options, as parse_policy() takes them. buffer_type: a subclass of Lease.\n"
+          "shareable: whether buffers that do not say otherwise can be exported. max_size: for CUDA's own pool; 0:\n"
+          "none.")
       .def("allocate", &allocate, nb::arg("nbytes").none(), nb::kw_only(), nb::arg("stream") = nb::none(),
            nb::arg("shareable") = nb::none(),
            nb::sig("def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.device.stream.StreamLike = None, "
@@ -329,8 +338,7 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
       .def(
           "_set_limit",
           [](const PyPool& self, const nb::object& limit) {
-            const Bytes most =
-                limit.is_none() ? TorchOptions::kUnlimited : to_bytes(nb::cast<nb::int_>(limit), "limit");
+            const Bytes most = to_limit(limit);
             without_gil([&] { self.core->set_limit(most); });
           },
           nb::arg("limit").none())

@@ -9,6 +9,8 @@
 
 #include "bindings.hpp"
 #include "integers.hpp"
+#include "policies/registry/registry.hpp"
+#include "policies/torch/torch_policy.hpp"
 #include "policies/torch/torch_rules.hpp"
 #include "replay/recorded_replay.hpp"
 #include "replay/replay_device.hpp"
@@ -108,12 +110,15 @@ void bind_recorded(nb::module_& m) {
 
   m.def(
       "replay_record",
-      [](Library& emulator, const TorchOptions& torch, const Column<const std::uint8_t>& op,
+      [](Library& emulator, const std::string& policy, const Column<const std::uint8_t>& op,
          const Column<const std::uint32_t>& id, const Column<const std::uint64_t>& bytes,
          const Column<const std::uint16_t>& stream, const nb::int_& first_row, const std::vector<SegmentTuple>& initial,
          const std::vector<EventTuple>& events, const std::string& tie_break, const nb::int_& capacity) {
         if (op.size() != id.size() || op.size() != bytes.size() || op.size() != stream.size())
           throw nb::value_error("the columns have different lengths");
+        const ChosenPolicy chosen = choose_policy(policy);
+        const TorchOptions* const torch = torch_options(*chosen.options);
+        if (torch == nullptr) throw nb::value_error("a record is compared with PyTorch's policies only");
         Record record;
         record.first_row = to_count(first_row, "first_row");
         for (const SegmentTuple& segment : initial) record.initial.push_back(from_tuple(segment));
@@ -125,14 +130,15 @@ void bind_recorded(nb::module_& m) {
         const TraceColumns trace{as_span(op), as_span(id), as_span(bytes), streams};
         return without_gil([&] {
           ReplayDevice device(emulator, memory);
-          return replay_record(trace, record, ties, device.device(), std::make_unique<TorchRules>(torch));
+          return replay_record(trace, record, ties, device.device(), std::make_unique<TorchRules>(*torch));
         });
       },
-      nb::arg("emulator"), nb::arg("torch"), nb::arg("op"), nb::arg("id"), nb::arg("bytes"), nb::arg("stream"),
+      nb::arg("emulator"), nb::arg("policy"), nb::arg("op"), nb::arg("id"), nb::arg("bytes"), nb::arg("stream"),
       nb::arg("first_row"), nb::arg("initial"), nb::arg("events"), nb::arg("tie_break"), nb::arg("capacity"),
       "Replays a trace from `first_row` on, beginning with the segments of a record, on an emulated device that "
       "exists\n"
-      "for this call. tie_break: 'age' or 'address'. Runs without the GIL.");
+      "for this call. policy: one of PyTorch's, as parse_policy() takes it. tie_break: 'age' or 'address'. Runs "
+      "without the GIL.");
 }
 
 }  // namespace memlake::bindings

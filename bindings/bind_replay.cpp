@@ -8,8 +8,7 @@
 
 #include "bindings.hpp"
 #include "integers.hpp"
-#include "policies/torch/torch_options.hpp"
-#include "policy_options.hpp"
+#include "policies.hpp"
 #include "replay/replay.hpp"
 #include "replay/replay_device.hpp"
 
@@ -28,7 +27,7 @@ std::span<const T> as_span(const Column<T>& column) {
 struct ReplaySettings {
   SpaceMaker make_space;
   std::uint64_t capacity = 0;
-  std::uint64_t limit = TorchOptions::kUnlimited.count;
+  std::uint64_t limit = UINT64_MAX;
   EventMode events = EventMode::immediate;
   std::uint64_t lag = 0;
   ReplayOptions options;
@@ -136,27 +135,29 @@ void bind_replay(nb::module_& m) {
 
   m.def(
       "replay",
-      [](Library& emulator, nb::handle policy, const Column<std::uint8_t>& op, const Column<std::uint32_t>& id,
+      [](Library& emulator, const std::string& policy, const Column<std::uint8_t>& op, const Column<std::uint32_t>& id,
          const Column<std::uint64_t>& bytes, const Column<std::uint16_t>& stream, const nb::int_& capacity,
          const nb::object& limit, const std::string& events, const nb::int_& lag, bool goes_on,
          const nb::int_& rows_per_sample) {
         if (op.size() != id.size() || op.size() != bytes.size() || op.size() != stream.size())
           throw nb::value_error("the columns have different lengths");
         ReplaySettings settings;
-        settings.make_space = space_maker(to_policy_options(policy));
+        const ChosenPolicy chosen = choose_policy(policy);
+        settings.make_space = chosen.space_maker();
         settings.capacity = to_bytes(capacity, "capacity").count;
         if (!limit.is_none()) settings.limit = to_bytes(nb::cast<nb::int_>(limit), "limit").count;
         settings.events = event_mode(events);
         settings.lag = to_count(lag, "lag");
-        settings.options = {goes_on, to_count(rows_per_sample, "rows_per_sample"), !policy.is_none()};
+        settings.options = {goes_on, to_count(rows_per_sample, "rows_per_sample"),
+                            chosen.entry->capabilities.preallocation};
         const TraceColumns trace{as_span(op), as_span(id), as_span(bytes), as_span(stream)};
         return without_gil([&] { return run(emulator, trace, settings); });
       },
-      nb::arg("emulator"), nb::arg("policy").none(), nb::arg("op"), nb::arg("id"), nb::arg("bytes"), nb::arg("stream"),
+      nb::arg("emulator"), nb::arg("policy"), nb::arg("op"), nb::arg("id"), nb::arg("bytes"), nb::arg("stream"),
       nb::arg("capacity"), nb::arg("limit").none(), nb::arg("events"), nb::arg("lag"), nb::arg("goes_on"),
       nb::arg("rows_per_sample"),
-      "Replays a trace on an emulated device of `capacity` bytes that exists for this call. policy=None: no pool, one\n"
-      "driver allocation per request. limit: what may be held, None for no limit. Runs without the GIL.");
+      "Replays a trace on an emulated device of `capacity` bytes that exists for this call. policy: its name with its\n"
+      "options, as parse_policy() takes them. limit: what may be held, None for no limit. Runs without the GIL.");
 }
 
 }  // namespace memlake::bindings

@@ -1,7 +1,7 @@
 // memlake._native: a table of contents. Bindings carry no logic; what a class does is written in core/.
 
 #include "bindings.hpp"
-#include "policy_options.hpp"
+#include "policies.hpp"
 
 NB_MODULE(_native, m) {
   using namespace memlake::bindings;

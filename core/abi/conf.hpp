@@ -1,16 +1,14 @@
 #pragma once
 
-// Conf: a pool described in one line of text, "key:value,key:value": what MEMLAKE_CONF and memlake_pool_create() take.
-// docs/reference/c_abi.md describes the keys; those of PyTorch have PyTorch's names, units and bounds.
+// Conf: a pool described in one line of text, "NAME,key:value,key:value": what MEMLAKE_CONF and memlake_pool_create()
+// take. docs/reference/c_abi.md describes the keys of pools, docs/reference/policies.md those of policies.
 
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/bytes.hpp"
-#include "policies/lake/lake_options.hpp"
-#include "policies/stitch/stitch_options.hpp"
-#include "policies/torch/torch_options.hpp"
+#include "policies/registry/registry.hpp"
 
 namespace memlake::abi {
 
@@ -22,12 +20,8 @@ struct Limit {
 };
 
 struct Conf {
-  enum class PolicyName { lake, caching, expandable, stitch, direct, driver };
-
-  PolicyName policy = PolicyName::lake;
-  LakeOptions lake;
-  StitchOptions stitch;
-  TorchOptions torch;
+  ChosenPolicy policy;
+  PoolArguments arguments;
   double memory_fraction = 1;  ///< PyTorch's; 1: no limit
   std::optional<Limit> limit;
 

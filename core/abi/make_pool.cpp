@@ -9,7 +9,6 @@
 #include "base/process.hpp"
 #include "driver/library.hpp"
 #include "memlake.h"
-#include "pool/space_maker.hpp"
 
 namespace memlake::abi {
 namespace {
@@ -35,23 +34,6 @@ OrdinalRange emulated_devices(const Library& library, const Conf& conf) {
   auto found = made.find(text);
   if (found == made.end()) found = made.emplace(text, library.emulator().add_devices(text)).first;
   return found->second;
-}
-
-PolicyOptions policy_options(const Conf& conf) {
-  switch (conf.policy) {
-    case Conf::PolicyName::lake:
-      return conf.lake;
-    case Conf::PolicyName::stitch:
-      return conf.stitch;
-    case Conf::PolicyName::direct:
-      return DirectOptions{};
-    case Conf::PolicyName::driver:
-      return CudaPoolOptions{};
-    case Conf::PolicyName::caching:
-    case Conf::PolicyName::expandable:
-      break;
-  }
-  return conf.torch;
 }
 
 /// What is dropped while the process ends undoes nothing: the driver may be gone before us.
@@ -80,7 +62,7 @@ std::shared_ptr<LivePool> make_pool(const Conf& conf, int device) {
     throw Error(ErrorKind::invalid_argument, "there is no device " + std::to_string(device) + "; there are " +
                                                  std::to_string(there.count) + ", counted from 0");
   const auto on = library.device(there.first + device);
-  return LivePool::make({on}, space_maker(policy_options(conf)), conf.limit_on(on->total_memory()));
+  return LivePool::make({on}, conf.policy.space_maker(conf.arguments), conf.limit_on(on->total_memory()));
 }
 
 }  // namespace memlake::abi

@@ -19,13 +19,16 @@ memlake_pool* make_pool(const std::string& more) {
 
 PROCESS_TEST(a_configuration_that_makes_no_sense_is_refused_with_its_reason) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"polcy:caching", "unknown key 'polcy'"},
+      {"polcy:caching", "unknown key 'polcy' in a configuration; did you mean policy?"},
       {"polcy:caching",
-       "known: policy, limit, driver, devices, memory, backing, may_alias, spill, frag_limit, reuse_limit"},
-      {"policy:best", "policy must be lake, caching, expandable, stitch, direct or driver, got 'best'"},
-      {"policy", "cannot read 'policy'"},
+       "known: policy, limit, driver, devices, memory, backing, spill, per_process_memory_fraction, may_alias"},
+      {"policy:best", "no policy is named 'best'; known: lake, caching, expandable, stitch, direct, driver, or keys"},
+      {"cacheing", "no policy is named 'cacheing'; did you mean caching?"},
+      {"limit:1GiB,stitch", "cannot read 'stitch'"},
+      {"policy:\x1b[31m", "no policy is named '\\x1b[31m'"},
+      {"driver:/\x1b[31m", "got '/\\x1b[31m'"},
       {"policy:", "cannot read"},
-      {"policy:caching;limit:5", "policy must be"},
+      {"policy:caching;limit:5", "no policy is named 'caching;limit:5'; known"},
       {",", "cannot read"},
       {":5", "cannot read"},
       {"limit:lots", "limit must be a size such as 4GiB"},
@@ -34,17 +37,23 @@ PROCESS_TEST(a_configuration_that_makes_no_sense_is_refused_with_its_reason) {
       {"limit:101%", "from 0% to 100%"},
       {"limit:9999999999GiB", "at most 9223372036854775807"},
       {"limit:1.5", "a whole number of bytes"},
+      {"limit:1.2.3G", "limit must be a size"},
+      {"limit:0.00000000000000000000001G", "a whole number of bytes"},
+      {"limit:99999999999999999999999999", "at most 9223372036854775807"},
       {"max_split_size_mb:1.5", "a whole number of MiB"},
       {"max_split_size_mb:19", "max_split_size_mb must be at least large_segment_size_mb, 20, got 19"},
       {"large_segment_size_mb:10", "more than 10"},
       {"max_non_split_rounding_mb:1", "at least large_segment_size_mb"},
       {"garbage_collection_threshold:1", "between 0 and 1"},
       {"garbage_collection_threshold:0", "between 0 and 1"},
-      {"garbage_collection_threshold:nan", "from 0 to 1"},
+      {"garbage_collection_threshold:nan", "between 0 and 1"},
       {"per_process_memory_fraction:1.5", "from 0 to 1"},
       {"expandable_segments:true", "True or False"},
       {"policy:caching,expandable_segments:True", "contradict"},
-      {"policy:direct,max_split_size_mb:64", "PyTorch's options are for"},
+      {"policy:direct,max_split_size_mb:64",
+       "max_split_size_mb is an option of policy:caching and policy:expandable, not of policy:direct"},
+      {"backend:cudaMallocAsync", "cannot be used: only native"},
+      {"policy:driver,reuse_allow_opportunistic:1", "True or False"},
       {"policy:caching,may_alias:False", "an option of policy:lake"},
       {"may_alias:no", "True or False"},
       {"spill:disk", "spill must be host"},
@@ -108,9 +117,20 @@ PROCESS_TEST(stitch_takes_its_options) {
   EXPECT_EQ(stats.held, 64 * kMiB);
 }
 
+PROCESS_TEST(a_policy_is_named_first_or_anywhere_and_keys_of_torch_mean_torch) {
+  constexpr const char* emulated = "driver:emulated,memory:1GiB,backing:none";
+  EXPECT(memlake_pool_create((std::string("stitch,chunk_size:32MiB,") + emulated).c_str(), 0) != nullptr);
+  EXPECT(memlake_pool_create((std::string(emulated) + ",policy:stitch,chunk_size:32MiB").c_str(), 0) != nullptr);
+  EXPECT(make_pool(",policy:driver,reuse_allow_opportunistic:False") != nullptr);
+  EXPECT(make_pool(",pinned_num_register_threads:8,backend:native") != nullptr);
+  EXPECT(make_pool(",policy:lake,per_process_memory_fraction:0.5") != nullptr);
+}
+
 PROCESS_TEST(a_limit_is_kept) {
-  for (const char* limit :
-       {",limit:64MiB", ", limit : 6.25%", ",per_process_memory_fraction:0.0625", ",limit:0.0625G"}) {
+  const std::string zeros(64, '0');
+  for (const std::string& limit :
+       {std::string(",limit:64MiB"), std::string(", limit : 6.25%"), std::string(",per_process_memory_fraction:0.0625"),
+        std::string(",limit:0.0625G"), ",limit:0.0625" + zeros + "G"}) {
     memlake_pool* const pool = make_pool(limit);
     memlake_pool_stats_t stats{};
     stats.struct_size = sizeof(stats);

@@ -6,7 +6,6 @@
 #include "driver/transfer.hpp"
 #include "emulated.hpp"
 #include "policies/cuda_pool/cuda_pool_space.hpp"
-#include "pool/space_maker.hpp"
 #include "random_program.hpp"
 #include "replay/replay.hpp"
 #include "replay/replay_device.hpp"
@@ -19,7 +18,10 @@ constexpr Bytes kNoLimit{UINT64_MAX};
 
 std::shared_ptr<LivePool> make(const std::shared_ptr<Device>& device, const CudaPoolOptions& options = {},
                                Bytes limit = kNoLimit) {
-  return LivePool::make({device}, space_maker(options), limit);
+  const auto make_space = [&](const Devices& on, EventSource& events, Bytes most) {
+    return std::make_unique<CudaPoolSpace>(on.front(), options, events, most);
+  };
+  return LivePool::make({device}, make_space, limit);
 }
 
 bool is_refused(LivePool& pool, Bytes size) {
@@ -285,7 +287,7 @@ TEST(a_long_run_on_three_streams_keeps_every_invariant) {
 TEST(a_replay_gives_each_stream_of_the_trace_one_of_the_device) {
   ReplayDevice device(emulator(), MiB * 64);
   TraceEvents events(EventMode::immediate, 0, device.device());
-  Pool pool(space_maker(CudaPoolOptions{})({device.device()}, events, kNoLimit), events);
+  Pool pool(std::make_unique<CudaPoolSpace>(device.device(), CudaPoolOptions{}, events, kNoLimit), events);
   Block* one = pool.allocate(MiB * 20, 0);
   Block* other = pool.allocate(MiB * 20, 5);
   pool.record_use(one, 5);

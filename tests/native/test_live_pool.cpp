@@ -7,8 +7,8 @@
 
 #include "driver/transfer.hpp"
 #include "emulated.hpp"
+#include "policies/registry/registry.hpp"
 #include "policies/torch/torch_options.hpp"
-#include "pool/space_maker.hpp"
 #include "random_program.hpp"
 #include "runtime/live_pool.hpp"
 #include "test.hpp"
@@ -26,24 +26,26 @@ const char* const kDevice = "devices=1,memory=512MiB,backing=none";
 
 enum class Kind { caching, expandable, direct, stitch, lake, plain_lake };
 
-PolicyOptions options_of(Kind kind) {
+const char* text_of(Kind kind) {
   switch (kind) {
     case Kind::direct:
-      return DirectOptions{};
+      return "direct";
     case Kind::stitch:
-      return StitchOptions{.frag_limit = MiB * 16};
+      return "stitch,frag_limit:16MiB";
     case Kind::lake:
+      return "lake";
     case Kind::plain_lake:
-      return LakeOptions{.may_alias = kind == Kind::lake};
+      return "lake,may_alias:False";
     case Kind::caching:
+      return "caching";
     case Kind::expandable:
       break;
   }
-  return TorchOptions{.is_expandable = kind == Kind::expandable};
+  return "expandable";
 }
 
 std::shared_ptr<LivePool> make_pool(const test::EmulatedDevices& devices, Kind kind, Bytes limit = kUnlimited) {
-  return LivePool::make({devices[0]}, space_maker(options_of(kind)), limit);
+  return LivePool::make({devices[0]}, choose_policy(text_of(kind)).space_maker(), limit);
 }
 
 TEST(a_stream_gets_back_at_once_what_it_freed_and_another_does_not) {

@@ -4,7 +4,7 @@
 #include "driver/stream_order.hpp"
 #include "driver/transfer.hpp"
 #include "emulated.hpp"
-#include "pool/space_maker.hpp"
+#include "policies/registry/registry.hpp"
 #include "random_program.hpp"
 #include "test.hpp"
 #include "vmm/access.hpp"
@@ -17,14 +17,14 @@ using test::expect_sound;
 using test::OwnStream;
 using test::take;
 
-constexpr Bytes kUnlimited = TorchOptions::kUnlimited;
+constexpr Bytes kUnlimited{UINT64_MAX};
 const char* const kManual = "devices=1,memory=256MiB,backing=none,streams=manual";
 
 /// A lake on a device whose streams run step by step: stream `a` has freed memory that its queued work still uses.
 struct Freed {
   test::EmulatedDevices devices{kManual};
   std::shared_ptr<Device> device = devices[0];
-  std::shared_ptr<LivePool> pool = LivePool::make({device}, space_maker(LakeOptions{}), kUnlimited);
+  std::shared_ptr<LivePool> pool = LivePool::make({device}, choose_policy("lake").space_maker(), kUnlimited);
   OwnStream a{device};
   OwnStream b{device};
   EventOwner event{device, false};
@@ -157,12 +157,10 @@ TEST(at_the_budget_a_wait_is_inserted_only_if_it_may_be) {
 }
 
 TEST(trimming_waits_for_nobody_and_keeps_what_work_still_uses) {
-  const std::vector<PolicyOptions> policies{LakeOptions{}, StitchOptions{}, TorchOptions{},
-                                            TorchOptions{.is_expandable = true}};
-  for (const PolicyOptions& policy : policies) {
+  for (const char* policy : {"lake", "stitch", "caching", "expandable"}) {
     const test::EmulatedDevices devices(kManual);
     const std::shared_ptr<Device> device = devices[0];
-    const auto pool = LivePool::make({device}, space_maker(policy), kUnlimited);
+    const auto pool = LivePool::make({device}, choose_policy(policy).space_maker(), kUnlimited);
     const OwnStream a(device);
     Lease lease = take(*pool, MiB * 64, a.name());
     fill(*device, lease.address(), 1, lease.size(), a.owner->handle());
@@ -178,11 +176,11 @@ TEST(trimming_waits_for_nobody_and_keeps_what_work_still_uses) {
 }
 
 TEST(peers_reach_what_is_there_and_what_comes_until_they_are_removed) {
-  for (const PolicyOptions& policy : std::vector<PolicyOptions>{LakeOptions{}, TorchOptions{.is_expandable = true}}) {
+  for (const char* policy : {"lake", "expandable"}) {
     const test::EmulatedDevices devices("devices=2,memory=256MiB,backing=none");
     const std::shared_ptr<Device> peer = devices[1];
     peer->context();
-    const auto pool = LivePool::make({devices[0]}, space_maker(policy), kUnlimited);
+    const auto pool = LivePool::make({devices[0]}, choose_policy(policy).space_maker(), kUnlimited);
     const Lease before = take(*pool, MiB * 30);
     EXPECT_EQ(get_access(*peer, before.address()), CU_MEM_ACCESS_FLAGS_PROT_NONE);
     pool->set_peers({peer});
@@ -201,7 +199,7 @@ TEST(access_that_cannot_be_changed_everywhere_is_changed_nowhere) {
   const test::EmulatedDevices devices("devices=2,memory=256MiB,backing=none");
   const std::shared_ptr<Device> peer = devices[1];
   peer->context();
-  const auto pool = LivePool::make({devices[0]}, space_maker(TorchOptions{.is_expandable = true}), kUnlimited);
+  const auto pool = LivePool::make({devices[0]}, choose_policy("expandable").space_maker(), kUnlimited);
   const Lease lease = take(*pool, MiB * 60);
   FailingDriver& failing = test::emulator().failing();
   failing.fail(Call::cuMemSetAccess, 2, CUDA_ERROR_OUT_OF_MEMORY);
@@ -215,8 +213,8 @@ TEST(access_that_cannot_be_changed_everywhere_is_changed_nowhere) {
 
 TEST(memory_of_cuMemAlloc_has_no_access_of_its_own) {
   const test::EmulatedDevices devices("devices=2,memory=256MiB,backing=none");
-  for (const PolicyOptions& policy : std::vector<PolicyOptions>{TorchOptions{}, DirectOptions{}, StitchOptions{}}) {
-    const auto pool = LivePool::make({devices[0]}, space_maker(policy), kUnlimited);
+  for (const char* policy : {"caching", "direct", "stitch"}) {
+    const auto pool = LivePool::make({devices[0]}, choose_policy(policy).space_maker(), kUnlimited);
     EXPECT_ERROR(config, pool->set_peers({devices[1]}));
     EXPECT(!pool->reuse_rules());
   }

@@ -9,7 +9,7 @@
 
 #include "driver/transfer.hpp"
 #include "emulated.hpp"
-#include "pool/space_maker.hpp"
+#include "policies/registry/registry.hpp"
 #include "random_program.hpp"
 #include "runtime/live_pool.hpp"
 #include "test.hpp"
@@ -27,14 +27,11 @@ const char* const kDevice = "devices=1,memory=1GiB,backing=none";
 constexpr Bytes kUnlimited = TorchOptions::kUnlimited;
 const Sharing kAlways{.is_default_space = true};
 
-std::vector<PolicyOptions> all_policies() {
-  return {TorchOptions{}, TorchOptions{.is_expandable = true}, DirectOptions{}, StitchOptions{},
-          LakeOptions{},  LakeOptions{.may_alias = false}};
-}
+const char* const kPolicies[] = {"caching", "expandable", "direct", "stitch", "lake", "lake,may_alias:False"};
 
-std::shared_ptr<LivePool> make_pool(const test::EmulatedDevices& devices, const PolicyOptions& options = LakeOptions{},
+std::shared_ptr<LivePool> make_pool(const test::EmulatedDevices& devices, std::string_view policy = "lake",
                                     Bytes limit = kUnlimited, const Sharing& sharing = {}) {
-  return LivePool::make({devices[0]}, space_maker(options), limit, sharing);
+  return LivePool::make({devices[0]}, choose_policy(policy).space_maker(), limit, sharing);
 }
 
 Lease share(LivePool& pool, Bytes size, const StreamName& stream = {}) { return take(pool, size, stream, true); }
@@ -67,9 +64,9 @@ std::size_t open_descriptors() {
 }
 
 TEST(a_shareable_block_owns_its_chunks_whole_beside_every_policy) {
-  for (const PolicyOptions& options : all_policies()) {
+  for (const std::string_view policy : kPolicies) {
     const test::EmulatedDevices devices(kDevice);
-    const auto pool = make_pool(devices, options);
+    const auto pool = make_pool(devices, policy);
     Lease ordinary = take(*pool, MiB * 3);
     Lease first = share(*pool, Bytes{1});
     Lease second = share(*pool, MiB * 100);
@@ -213,9 +210,9 @@ TEST(memory_that_was_made_in_advance_is_handed_out_in_parts) {
 }
 
 TEST(the_limit_is_one_for_both_kinds_of_memory) {
-  for (const PolicyOptions& options : all_policies()) {
+  for (const std::string_view policy : kPolicies) {
     const test::EmulatedDevices devices(kDevice);
-    const auto pool = make_pool(devices, options, MiB * 256);
+    const auto pool = make_pool(devices, policy, MiB * 256);
     Lease ordinary = take(*pool, MiB * 100);
     Lease shared = share(*pool, MiB * 100);
     Shortage shortage;
@@ -235,9 +232,9 @@ TEST(the_limit_is_one_for_both_kinds_of_memory) {
 }
 
 TEST(each_kind_gives_free_memory_back_before_the_other_is_refused) {
-  for (const PolicyOptions& options : all_policies()) {
+  for (const std::string_view policy : kPolicies) {
     const test::EmulatedDevices devices(kDevice);
-    const auto pool = make_pool(devices, options, MiB * 256);
+    const auto pool = make_pool(devices, policy, MiB * 256);
     share(*pool, MiB * 200).close();
     EXPECT_EQ(pool->held().count, (MiB * 200).count);
     {
@@ -280,7 +277,7 @@ TEST(several_devices_share_a_block_by_placement) {
                                 {Placement::balance, {{0, MiB * 128}, {1, MiB * 128}}}};
   for (const Case& wanted : cases) {
     const test::EmulatedDevices devices("devices=2,memory=192MiB,backing=none,peers=all");
-    const auto pool = LivePool::make({devices[0], devices[1]}, space_maker(LakeOptions{}), kUnlimited,
+    const auto pool = LivePool::make({devices[0], devices[1]}, choose_policy("lake").space_maker(), kUnlimited,
                                      {.options = {.placement = wanted.placement}});
     Lease lease = share(*pool, MiB * 256);
     EXPECT(lease.pieces() == wanted.pieces);
@@ -404,10 +401,10 @@ TEST(a_whole_pool_is_exported_in_the_order_of_its_allocations_or_not_at_all) {
 }
 
 TEST(a_pool_that_shares_is_sound_after_every_step_of_a_random_run) {
-  for (const PolicyOptions& options : all_policies())
+  for (const std::string_view policy : kPolicies)
     for (unsigned seed = 0; seed < 2; ++seed) {
       const test::EmulatedDevices devices("devices=1,memory=256MiB,backing=none");
-      const auto pool = make_pool(devices, options, MiB * 200);
+      const auto pool = make_pool(devices, policy, MiB * 200);
       RandomProgram program(pool, devices[0], seed, true);
       for (int i = 0; i < 1000 && !test::running_test_has_failed(); ++i) {
         program.step();
@@ -418,9 +415,9 @@ TEST(a_pool_that_shares_is_sound_after_every_step_of_a_random_run) {
 }
 
 TEST(threads_that_share_keep_within_one_limit) {
-  for (const PolicyOptions& options : all_policies()) {
+  for (const std::string_view policy : kPolicies) {
     const test::EmulatedDevices devices("devices=1,memory=256MiB,backing=none");
-    const auto pool = make_pool(devices, options, MiB * 128);
+    const auto pool = make_pool(devices, policy, MiB * 128);
     {
       std::vector<std::thread> threads;
       for (unsigned seed = 0; seed < 4; ++seed)
@@ -434,19 +431,18 @@ TEST(threads_that_share_keep_within_one_limit) {
     pool->trim({0});
     expect_sound(*pool);
     // PyTorch's expandable segments compare the limit only where a segment begins.
-    const auto* torch = std::get_if<TorchOptions>(&options);
-    EXPECT((torch != nullptr && torch->is_expandable) || pool->stats().pool.held.peak <= MiB * 128);
+    EXPECT(policy == "expandable" || pool->stats().pool.held.peak <= MiB * 128);
     EXPECT_EQ(pool->stats().live_count, 0u);
   }
 }
 
 TEST(a_driver_call_that_fails_loses_nothing_that_is_shared) {
   FailingDriver& failing = test::emulator().failing();
-  for (const PolicyOptions& options : all_policies())
+  for (const std::string_view policy : kPolicies)
     for (const CUresult fault : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN})
       for (std::uint64_t nth = 1; nth < 300; nth += 7) {
         const test::EmulatedDevices devices("devices=1,memory=256MiB,backing=none");
-        const auto pool = make_pool(devices, options, MiB * 100);
+        const auto pool = make_pool(devices, policy, MiB * 100);
         RandomProgram program(pool, devices[0], 1, true);
         for (int i = 0; i < 10; ++i) program.step();
         failing.fail(std::nullopt, nth, fault);

@@ -7,7 +7,6 @@
 
 #include "emulated.hpp"
 #include "policies/torch/torch_rules.hpp"
-#include "pool/space_maker.hpp"
 #include "random_program.hpp"
 #include "replay/trace_events.hpp"
 #include "test.hpp"
@@ -24,7 +23,10 @@ constexpr Bytes kUnlimited = TorchOptions::kUnlimited;
 const char* const kDevice = "devices=1,memory=256MiB,backing=none";
 
 std::shared_ptr<LivePool> make_pool(const test::EmulatedDevices& devices, const StitchOptions& options) {
-  return LivePool::make({devices[0]}, space_maker(options), kUnlimited);
+  const auto make_space = [&](const Devices& on, EventSource& events, Bytes limit) {
+    return std::make_unique<StitchSpace>(on.front(), options, events, limit);
+  };
+  return LivePool::make({devices[0]}, make_space, kUnlimited);
 }
 
 /// A pool on a device of 256 MiB whose space a test may look into. Stitches from 32 MiB on.

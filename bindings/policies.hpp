@@ -1,19 +1,18 @@
 #pragma once
 
-// The options of policies as Python gives them.
+// Policies as Python gives them: as text, beside the arguments of a pool.
 
 #include <nanobind/nanobind.h>
 
 #include <string>
 
-#include "pool/space_maker.hpp"
+#include "policies/registry/registry.hpp"
 
 namespace memlake::bindings {
 
-/// None: no pool, one driver allocation per request.
-PolicyOptions to_policy_options(nanobind::handle options);
-/// ValueError for a word that it does not know.
+// ValueError for a word that they do not know.
 Placement to_placement(const std::string& name);
+Location to_location(const std::string& name);
 
 /// What only one policy counts.
 nanobind::dict counters_dict(const std::vector<Counter>& counters);

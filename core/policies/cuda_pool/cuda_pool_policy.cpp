@@ -1,0 +1,39 @@
+// The policy driver, as the list of policies knows it.
+
+#include "policies/cuda_pool/cuda_pool_options.hpp"
+#include "policies/cuda_pool/cuda_pool_space.hpp"
+#include "policies/option_table.hpp"
+
+namespace memlake {
+
+const PolicyEntry& driver_policy() {
+  static const auto& table = *new PolicyTable<CudaPoolOptions>{
+      .name = "driver",
+      .summary = "CUDA's own memory pools; approximate on the emulator",
+      .capabilities =
+          {.preallocation = true, .reuse_rules = true, .peers = true, .driver_release = true, .approximate = true},
+      .defaults = {},
+      .rows = {{.key = "reuse_follow_event_dependencies",
+                .member = [](CudaPoolOptions& options) -> bool& { return options.reuse.follow_event_dependencies; },
+                .value = "True or False",
+                .help = "another stream may have freed memory when events order it behind the free"},
+               {.key = "reuse_allow_opportunistic",
+                .member = [](CudaPoolOptions& options) -> bool& { return options.reuse.allow_opportunistic; },
+                .value = "True or False",
+                .help = "another stream may have freed memory when the free has happened"},
+               {.key = "reuse_allow_internal_dependencies",
+                .member = [](CudaPoolOptions& options) -> bool& { return options.reuse.allow_internal_dependencies; },
+                .value = "True or False",
+                .help = "another stream may have freed memory behind a wait that the driver inserts, where there is no "
+                        "other memory"}},
+      .make = [](const CudaPoolOptions& options, const Devices& devices, EventSource& events,
+                 Bytes limit) -> std::unique_ptr<Space> {
+        return std::make_unique<CudaPoolSpace>(devices.front(), options, events, limit);
+      },
+      .take = [](CudaPoolOptions& options, const PoolArguments& arguments) { options.max_size = arguments.max_size; },
+  };
+  static const auto& entry = *new PolicyEntry(entry_of(table));
+  return entry;
+}
+
+}  // namespace memlake
