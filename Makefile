@@ -20,11 +20,11 @@ PACKAGE_INSTALLED := $(VENV)/package.stamp
 CLIENTS_INSTALLED := $(VENV)/clients.stamp
 LINTERS_INSTALLED := $(VENV)/linters.stamp
 
-LINTS := $(addprefix lint-,ruff mypy clang-format layers guards file-length words docs stub)
+LINTS := $(addprefix lint-,ruff mypy clang-format layers guards file-length words docs policies stub)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-python test-native test-gpu clients bench lint $(LINTS) format stub sanitize clean
+.PHONY: help demo test test-python test-native test-gpu clients bench lint $(LINTS) format stub policies sanitize clean
 
 help: ## list what make can do here
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,8 @@ lint-words:
 	@echo "memlake: words" && $(BIN)/python tools/check_words.py
 lint-docs:
 	@echo "memlake: documents" && $(BIN)/python tools/check_docs.py
+lint-policies:
+	@echo "memlake: policies" && $(BIN)/python tools/check_policies.py
 lint-stub:
 	@echo "memlake: stub" && $(BIN)/python tools/check_stub.py
 
@@ -82,6 +84,9 @@ format: $(LINTERS_INSTALLED) ## format Python and C++ in place
 
 stub: $(PACKAGE_INSTALLED) ## write src/memlake/_native.pyi anew from the built module
 	@$(BIN)/python tools/check_stub.py --write
+
+policies: $(PACKAGE_INSTALLED) ## write the tables of docs/reference/policies.md anew from the core's registry
+	@$(BIN)/python tools/check_policies.py --write
 
 clean: ## remove .venv, build/ and every cache
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -344,153 +344,20 @@ def unmap(mappings: Sequence[Mapping]) -> None:
     nothing. On failure raises and all stay mapped. Mappings of a closed device are gone already and are passed over.
     """
 
-class TorchOptions:
-    """The options of PyTorch's allocators, in bytes; PyTorch's own defaults."""
+def policies() -> list[dict[str, Any]]:
+    """
+    All policies in the order of tables, the default first: name, summary, capabilities, options (key, kind, value,
+    default, help), and the keys that are ignored or refused, each with its reason.
+    """
 
-    def __init__(self) -> None: ...
+def capabilities() -> dict[str, str]:
+    """What each capability means, by its name."""
 
-    @property
-    def is_expandable(self) -> bool: ...
-
-    @is_expandable.setter
-    def is_expandable(self, arg: bool, /) -> None: ...
-
-    @property
-    def garbage_collection_threshold(self) -> float: ...
-
-    @garbage_collection_threshold.setter
-    def garbage_collection_threshold(self, arg: float, /) -> None: ...
-
-    @property
-    def roundup_power2_divisions(self) -> list[int]:
-        """For requests of 1 MiB, 2 MiB, ... 32 GiB and more."""
-
-    @roundup_power2_divisions.setter
-    def roundup_power2_divisions(self, arg: Sequence[int], /) -> None: ...
-
-    @property
-    def large_segment_size(self) -> int: ...
-
-    @large_segment_size.setter
-    def large_segment_size(self, arg: int, /) -> None: ...
-
-    @property
-    def max_split_size(self) -> int:
-        """2**64 - 1 until it is set: no limit."""
-
-    @max_split_size.setter
-    def max_split_size(self, arg: int, /) -> None: ...
-
-    @property
-    def max_non_split_rounding(self) -> int: ...
-
-    @max_non_split_rounding.setter
-    def max_non_split_rounding(self, arg: int, /) -> None: ...
-
-class StitchOptions:
-    """The options of the policy stitch, in bytes."""
-
-    def __init__(self) -> None: ...
-
-    @property
-    def reuse_limit(self) -> float: ...
-
-    @reuse_limit.setter
-    def reuse_limit(self, arg: float, /) -> None: ...
-
-    @property
-    def max_views(self) -> int: ...
-
-    @max_views.setter
-    def max_views(self, arg: int, /) -> None: ...
-
-    @property
-    def max_mappings(self) -> int: ...
-
-    @max_mappings.setter
-    def max_mappings(self, arg: int, /) -> None: ...
-
-    @property
-    def frag_limit(self) -> int: ...
-
-    @frag_limit.setter
-    def frag_limit(self, arg: int, /) -> None: ...
-
-    @property
-    def chunk_size(self) -> int: ...
-
-    @chunk_size.setter
-    def chunk_size(self, arg: int, /) -> None: ...
-
-    @property
-    def max_view_bytes(self) -> int:
-        """0: four times the device's memory."""
-
-    @max_view_bytes.setter
-    def max_view_bytes(self, arg: int, /) -> None: ...
-
-class DriverOptions:
-    """The options of the policy driver, in bytes."""
-
-    def __init__(self) -> None: ...
-
-    @property
-    def reuse_follow_event_dependencies(self) -> bool: ...
-
-    @reuse_follow_event_dependencies.setter
-    def reuse_follow_event_dependencies(self, arg: bool, /) -> None: ...
-
-    @property
-    def reuse_allow_opportunistic(self) -> bool: ...
-
-    @reuse_allow_opportunistic.setter
-    def reuse_allow_opportunistic(self, arg: bool, /) -> None: ...
-
-    @property
-    def reuse_allow_internal_dependencies(self) -> bool: ...
-
-    @reuse_allow_internal_dependencies.setter
-    def reuse_allow_internal_dependencies(self, arg: bool, /) -> None: ...
-
-    @property
-    def max_size(self) -> int:
-        """CUDA's maxSize; 0: none."""
-
-    @max_size.setter
-    def max_size(self, arg: int, /) -> None: ...
-
-class LakeOptions:
-    """The options of the policy lake."""
-
-    def __init__(self) -> None: ...
-
-    @property
-    def may_alias(self) -> bool:
-        """Whether a chunk may be mapped at two places at once."""
-
-    @may_alias.setter
-    def may_alias(self, arg: bool, /) -> None: ...
-
-    @property
-    def may_spill(self) -> bool:
-        """Whether what the devices have no room for may lie on the host."""
-
-    @may_spill.setter
-    def may_spill(self, arg: bool, /) -> None: ...
-
-    @property
-    def location(self) -> str:
-        """'device', 'host' or 'host_numa'."""
-
-    @location.setter
-    def location(self, arg: str, /) -> None: ...
-
-    @property
-    def placement(self) -> str:
-        """'fill', 'balance' or 'near'."""
-
-    @placement.setter
-    def placement(self, arg: str, /) -> None: ...
+def parse_policy(text: str) -> tuple[str, dict[str, str]]:
+    """
+    The name of the policy that a text means, and the options that it sets: their values as text, by key; sizes as
+    plain numbers. ConfigError for a text that makes no sense.
+    """
 
 class Lease:
     """One allocation of a pool; dropping it frees it."""
@@ -580,10 +447,11 @@ class Lease:
 class Pool:
     """A pool of one device; memlake.Pool is made of it."""
 
-    def __init__(self, devices: list[Device], policy: TorchOptions | LakeOptions | StitchOptions | DriverOptions | None, limit: int | None, buffer_type: type, shareable: bool = False, placement: str = 'fill') -> None:
+    def __init__(self, devices: list[Device], policy: str, limit: int | None, buffer_type: type, shareable: bool = False, placement: str = 'fill', location: str = 'device', may_spill: bool = False, max_size: int = 0) -> None:
         """
-        policy=None: no pool, one driver allocation per request. buffer_type: a subclass of Lease. shareable: whether
-        buffers that do not say otherwise can be exported.
+        policy: its name with its options, as parse_policy() takes them. buffer_type: a subclass of Lease.
+        shareable: whether buffers that do not say otherwise can be exported. max_size: for CUDA's own pool; 0:
+        none.
         """
 
     def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.device.stream.StreamLike = None, shareable: bool | None = None) -> memlake.pool.buffer.Buffer:
@@ -755,10 +623,10 @@ class ReplayReport:
     @property
     def ooms(self) -> int: ...
 
-def replay(emulator: Driver, policy: object | None, op: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], id: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], bytes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], capacity: int, limit: object | None, events: str, lag: int, goes_on: bool, rows_per_sample: int) -> ReplayReport:
+def replay(emulator: Driver, policy: str, op: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], id: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], bytes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], capacity: int, limit: object | None, events: str, lag: int, goes_on: bool, rows_per_sample: int) -> ReplayReport:
     """
-    Replays a trace on an emulated device of `capacity` bytes that exists for this call. policy=None: no pool, one
-    driver allocation per request. limit: what may be held, None for no limit. Runs without the GIL.
+    Replays a trace on an emulated device of `capacity` bytes that exists for this call. policy: its name with its
+    options, as parse_policy() takes them. limit: what may be held, None for no limit. Runs without the GIL.
     """
 
 class RecordedOutcome:
@@ -783,10 +651,10 @@ class RecordedOutcome:
     def failed_row(self) -> int | None:
         """At which a request found no memory."""
 
-def replay_record(emulator: Driver, torch: TorchOptions, op: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], id: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], bytes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], first_row: int, initial: Sequence[tuple[int, int, int, bool, bool, Sequence[tuple[int, int, str, int]]]], events: Sequence[tuple[int, str, int, int, int]], tie_break: str, capacity: int) -> RecordedOutcome:
+def replay_record(emulator: Driver, policy: str, op: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], id: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], bytes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], first_row: int, initial: Sequence[tuple[int, int, int, bool, bool, Sequence[tuple[int, int, str, int]]]], events: Sequence[tuple[int, str, int, int, int]], tie_break: str, capacity: int) -> RecordedOutcome:
     """
     Replays a trace from `first_row` on, beginning with the segments of a record, on an emulated device that exists
-    for this call. tie_break: 'age' or 'address'. Runs without the GIL.
+    for this call. policy: one of PyTorch's, as parse_policy() takes it. tie_break: 'age' or 'address'. Runs without the GIL.
     """
 
 def set_undo_failure_hook(hook: object | None) -> None:

@@ -36,7 +36,7 @@ def replayed(trace: Trace, capacity: int, options: TorchOptions, goes_on: bool =
     """Replays a trace with immediate events, up to its first failure or past every one, and gives all figures."""
     report = _native.replay(
         _native.Driver.load(emulator_library()),
-        options.to_native(),
+        options.configuration,
         trace.op,
         trace.id,
         trace.bytes,

@@ -24,7 +24,7 @@ using test::RandomProgram;
 using test::take;
 
 const char* const kDevice = "devices=1,memory=1GiB,backing=none";
-constexpr Bytes kUnlimited = TorchOptions::kUnlimited;
+constexpr Bytes kUnlimited{UINT64_MAX};
 const Sharing kAlways{.is_default_space = true};
 
 const char* const kPolicies[] = {"caching", "expandable", "direct", "stitch", "lake", "lake,may_alias:False"};
@@ -87,7 +87,7 @@ TEST(a_shareable_block_owns_its_chunks_whole_beside_every_policy) {
 
 TEST(what_was_not_exported_is_reused_without_a_driver_call) {
   const test::EmulatedDevices devices(kDevice);
-  const auto pool = make_pool(devices, LakeOptions{}, kUnlimited, kAlways);
+  const auto pool = make_pool(devices, "lake", kUnlimited, kAlways);
   Lease first = take(*pool, MiB * 100);
   const Address place = first.address();
   const std::uint64_t generation = first.generation();
@@ -169,7 +169,7 @@ TEST(freed_memory_reaches_another_stream_when_its_own_has_passed) {
 
 TEST(at_the_budget_free_chunks_are_stitched_for_another_size) {
   const test::EmulatedDevices devices(kDevice);
-  const auto pool = make_pool(devices, LakeOptions{}, MiB * 100);
+  const auto pool = make_pool(devices, "lake", MiB * 100);
   {
     std::vector<Lease> small;
     for (int i = 0; i < 40; ++i) small.push_back(share(*pool, MiB * 2));
@@ -183,7 +183,7 @@ TEST(at_the_budget_free_chunks_are_stitched_for_another_size) {
 
 TEST(chunks_that_are_too_large_make_room_for_smaller_ones) {
   const test::EmulatedDevices devices(kDevice);
-  const auto pool = make_pool(devices, LakeOptions{}, MiB * 128);
+  const auto pool = make_pool(devices, "lake", MiB * 128);
   share(*pool, MiB * 128).close();
   Lease small = share(*pool, MiB * 2);
   EXPECT_EQ(pool->held().count, (MiB * 66).count);  // one of the two chunks went
@@ -194,7 +194,7 @@ TEST(chunks_that_are_too_large_make_room_for_smaller_ones) {
 
 TEST(memory_that_was_made_in_advance_is_handed_out_in_parts) {
   const test::EmulatedDevices devices(kDevice);
-  const auto pool = make_pool(devices, LakeOptions{}, kUnlimited, kAlways);
+  const auto pool = make_pool(devices, "lake", kUnlimited, kAlways);
   Shortage shortage;
   EXPECT(pool->preallocate(MiB * 640, {}, shortage));
   expect_sound(*pool);
@@ -386,7 +386,7 @@ TEST(an_export_or_import_that_fails_half_way_leaves_nothing) {
 
 TEST(a_whole_pool_is_exported_in_the_order_of_its_allocations_or_not_at_all) {
   const test::EmulatedDevices devices(kDevice);
-  const auto pool = make_pool(devices, LakeOptions{}, kUnlimited, kAlways);
+  const auto pool = make_pool(devices, "lake", kUnlimited, kAlways);
   std::vector<Lease> leases;
   for (int i = 1; i <= 3; ++i) leases.push_back(take(*pool, MiB * (2 * static_cast<unsigned>(i))));
   take(*pool, MiB * 10).close();

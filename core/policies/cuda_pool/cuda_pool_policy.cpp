@@ -16,16 +16,16 @@ const PolicyEntry& driver_policy() {
       .rows = {{.key = "reuse_follow_event_dependencies",
                 .member = [](CudaPoolOptions& options) -> bool& { return options.reuse.follow_event_dependencies; },
                 .value = "True or False",
-                .help = "another stream may have freed memory when events order it behind the free"},
+                .help = "a stream may reuse memory of another stream if events order it behind the free"},
                {.key = "reuse_allow_opportunistic",
                 .member = [](CudaPoolOptions& options) -> bool& { return options.reuse.allow_opportunistic; },
                 .value = "True or False",
-                .help = "another stream may have freed memory when the free has happened"},
+                .help = "a stream may reuse memory of another stream if the free has already run"},
                {.key = "reuse_allow_internal_dependencies",
                 .member = [](CudaPoolOptions& options) -> bool& { return options.reuse.allow_internal_dependencies; },
                 .value = "True or False",
-                .help = "another stream may have freed memory behind a wait that the driver inserts, where there is no "
-                        "other memory"}},
+                .help = "a stream may reuse memory of another stream behind a wait that the driver inserts, if there "
+                        "is no other memory"}},
       .make = [](const CudaPoolOptions& options, const Devices& devices, EventSource& events,
                  Bytes limit) -> std::unique_ptr<Space> {
         return std::make_unique<CudaPoolSpace>(devices.front(), options, events, limit);

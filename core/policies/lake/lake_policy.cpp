@@ -21,8 +21,9 @@ const PolicyEntry& lake_policy() {
       .rows = {{.key = "may_alias",
                 .member = &LakeOptions::may_alias,
                 .value = "True or False",
-                .help = "whether a chunk may be mapped at two places at once. NVIDIA's devices can; where it is False, "
-                        "only whole chunks are moved, and the host waits before it moves one"}},
+                .help =
+                    "whether a chunk may be mapped at two addresses at once, as NVIDIA's devices can. If it is False, "
+                    "only whole chunks move, and the host waits before each move"}},
       .make = [](const LakeOptions& options, const Devices& devices, EventSource& events, Bytes limit)
           -> std::unique_ptr<Space> { return std::make_unique<LakeSpace>(devices, options, events, limit); },
       .take =

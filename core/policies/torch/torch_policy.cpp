@@ -16,7 +16,7 @@ std::vector<OptionRow<TorchOptions>> rows() {
       {.key = "large_segment_size_mb",
        .member = &TorchOptions::large_segment_size,
        .value = "a whole number of MiB, more than 10",
-       .help = "of segments for requests of 1 to 10 MiB, and of the pages of large expandable segments",
+       .help = "the size of segments for requests of 1 to 10 MiB, and of the pages of large expandable segments",
        .is_in_mib = true,
        .accepts = [](const TorchOptions& is) { return is.large_segment_size > torch::kMinLarge; }},
       {.key = "max_split_size_mb",
@@ -28,17 +28,17 @@ std::vector<OptionRow<TorchOptions>> rows() {
       {.key = "max_non_split_rounding_mb",
        .member = &TorchOptions::max_non_split_rounding,
        .value = "a whole number of MiB, at least large_segment_size_mb",
-       .help = "how much larger than the request such a block may be",
+       .help = "by how much a block that is not split may exceed the request",
        .is_in_mib = true,
        .default_words = "large_segment_size_mb"},
       {.key = "roundup_power2_divisions",
        .member = &TorchOptions::roundup_power2_divisions,
        .value = "a power of two (or 0: off), or a list such as [256:1,512:2,>:8]",
-       .help = "rounds requests up to one of so many sizes between two powers of two"},
+       .help = "rounds requests up to one of this many sizes between two powers of two"},
       {.key = "garbage_collection_threshold",
        .member = &TorchOptions::garbage_collection_threshold,
        .value = "a number between 0 and 1; leave it out to turn it off",
-       .help = "releases old free segments above this share of the limit, where there is one",
+       .help = "releases old free segments above this share of the limit; only if there is a limit",
        .default_words = "off",
        .accepts =
            [](const TorchOptions& is) {
@@ -47,7 +47,7 @@ std::vector<OptionRow<TorchOptions>> rows() {
       {.key = "per_process_memory_fraction",
        .member = &TorchOptions::memory_fraction,
        .value = "a number from 0 to 1",
-       .help = "the share of the device that may be held; 1: no limit",
+       .help = "the share of the device that the pool may hold; 1: no limit",
        .accepts = [](const TorchOptions& is) { return is.memory_fraction <= 1; }},
   };
 }

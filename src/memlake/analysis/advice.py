@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlake.policies import LakeOptions, TorchOptions
+from memlake.policies import TorchOptions, default_policy
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
@@ -76,11 +76,11 @@ def _of_those_that_fit(fitting: Sequence[ReplayResult]) -> str:
 
 
 def _what_to_do(fitting: Sequence[ReplayResult]) -> str:
-    # Programs with a pool of memlake can use lake; those that stay with PyTorch's allocator can only configure it.
+    # Programs with a pool of memlake can use its default; those with PyTorch's allocator can only configure that.
     ways = []
-    if lakes := [result for result in fitting if isinstance(result.options, LakeOptions)]:
+    if lakes := [result for result in fitting if result.policy == default_policy()]:
         ways.append(f"use {_least_driver_time(lakes).label}")
-    if torchs := [result for result in fitting if isinstance(result.options, TorchOptions)]:
+    if torchs := [result for result in fitting if result.options.capabilities.in_pytorch]:
         options = _least_driver_time(torchs).options
         assert isinstance(options, TorchOptions)
         ways.append(f"set PYTORCH_ALLOC_CONF={options.to_torch()}")

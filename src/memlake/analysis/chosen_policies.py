@@ -20,7 +20,8 @@ def chosen_policies(policies: Iterable[str | Options] | str | Options | None) ->
         ConfigError: if an element is not a policy, or the list is empty.
     """
     if policies is None:
-        return tuple(options() for options in known_policies().values() if not options.is_approximate)
+        every = [options() for options in known_policies().values()]
+        return tuple(options for options in every if not options.capabilities.approximate)
     given = [policies] if isinstance(policies, str | Options) else list(policies)
     if not given:
         raise ConfigError(f"policies is empty; leave it out for all of them: {', '.join(known_policies())}")

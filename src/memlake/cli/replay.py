@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from memlake.cli.output import Progress, print_json
-from memlake.cli.replay_arguments import WHAT_A_POLICY_IS, add_capacity, add_events, add_json
+from memlake.cli.replay_arguments import add_capacity, add_events, add_json, add_policy
 from memlake.cli.trace_argument import add_trace, load_trace
 from memlake.errors import ConfigError
 from memlake.reports.replay import print_replay
@@ -23,7 +23,7 @@ Replays a trace under one policy, on an emulated device, without a GPU, and prin
 _EXAMPLE = """\
 examples:
   memlake replay snapshot.pickle --policy expandable --capacity 80GiB
-  memlake replay train_moe --policy max_split_size_mb:128 --capacity 60GiB --timeline 20
+  memlake replay train_moe --policy stitch,frag_limit:64MiB --capacity 60GiB --timeline 20
 
 exit code: 0 if it fits, 1 if it runs out of memory, 2 for bad input
 """
@@ -40,12 +40,7 @@ def add_to(commands: _Commands) -> None:
     )
     add_trace(parser)
     add_capacity(parser)
-    parser.add_argument(
-        "--policy",
-        metavar="NAME",
-        default="caching",
-        help=f"{WHAT_A_POLICY_IS} (default: %(default)s)",
-    )
+    add_policy(parser)
     add_events(parser)
     parser.add_argument("--go-on", action="store_true", help="leave a request that finds no memory out and go on")
     parser.add_argument("--timeline", metavar="N", default="0", help="also show what was held, in N samples")

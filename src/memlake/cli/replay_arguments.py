@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["WHAT_A_POLICY_IS", "add_capacity", "add_events", "add_json", "add_policies"]
+__all__ = ["add_capacity", "add_events", "add_json", "add_policies", "add_policy"]
 
 
 def add_capacity(parser: argparse.ArgumentParser) -> None:
@@ -31,20 +31,45 @@ def add_events(parser: argparse.ArgumentParser) -> None:
     )
 
 
-WHAT_A_POLICY_IS = "a policy (lake, caching, expandable, stitch, direct, driver) or what PYTORCH_ALLOC_CONF would say"
-"""The help text for a policy argument."""
+_WHAT_A_POLICY_IS = (
+    "a policy (%(policies)s), with options behind it (stitch,frag_limit:64MiB), or what PYTORCH_ALLOC_CONF would say"
+)
+
+
+class _Names:
+    """The names of policies. The core is asked when a help is printed, not before."""
+
+    def __init__(self, is_approximate: bool | None = None) -> None:
+        self._is_approximate = is_approximate
+
+    def __str__(self) -> str:
+        from memlake.policies import known_policies
+
+        every = [options() for options in known_policies().values()]
+        chosen = [one for one in every if self._is_approximate in (None, one.capabilities.approximate)]
+        return ", ".join(options.name for options in chosen)
+
+
+def add_policy(parser: argparse.ArgumentParser) -> None:
+    """Adds the option for one policy, by default that of pools."""
+    action = parser.add_argument(
+        "--policy", metavar="NAME", default="lake", help=f"{_WHAT_A_POLICY_IS} (default: %(default)s, as of pools)"
+    )
+    vars(action)["policies"] = _Names()
 
 
 def add_policies(parser: argparse.ArgumentParser) -> None:
     """Adds the option for policies, all by default."""
-    parser.add_argument(
+    action = parser.add_argument(
         "--policy",
         metavar="NAME",
         action="append",
         dest="policies",
-        help=f"{WHAT_A_POLICY_IS}, such as expandable_segments:True,max_split_size_mb:128; repeatable (default: all "
-        "but driver, whose figures are approximate)",
+        help=f"{_WHAT_A_POLICY_IS}, such as expandable_segments:True,max_split_size_mb:128; repeatable (default: all "
+        "but %(approximate)s, whose figures are approximate)",
     )
+    vars(action)["policies"] = _Names()
+    vars(action)["approximate"] = _Names(is_approximate=True)
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

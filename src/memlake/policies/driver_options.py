@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from memlake.errors import ConfigError
 from memlake.policies.options import Options
-
-if TYPE_CHECKING:
-    from memlake import _native
 
 __all__ = ["DriverOptions"]
 
@@ -37,8 +33,6 @@ class DriverOptions(Options):
     """
 
     name = "driver"
-    summary = "CUDA's own memory pools; approximate on the emulator"
-    is_approximate = True
 
     reuse_follow_event_dependencies: bool = True
     reuse_allow_opportunistic: bool = True
@@ -48,17 +42,3 @@ class DriverOptions(Options):
         for rule in _RULES:
             if not isinstance(getattr(self, rule), bool):
                 raise ConfigError(f"{rule} must be True or False, got {getattr(self, rule)!r}")
-
-    def to_native(self) -> _native.DriverOptions:
-        """The settings as the core takes them."""
-        from memlake import _native
-
-        native = _native.DriverOptions()
-        for rule in _RULES:
-            setattr(native, rule, getattr(self, rule))
-        return native
-
-    def to_text(self) -> str:
-        """The settings that are not the default, as ``name:value``."""
-        changed = [field for field in fields(self) if getattr(self, field.name) != field.default]
-        return ",".join(f"{field.name}:{getattr(self, field.name)}" for field in changed)

@@ -1,58 +1,55 @@
-"""The policies there are, by name. A new one joins with one entry in the list."""
+"""The policies there are, by name, and which of them a text means. The core's list decides, and reads the text."""
 
 from __future__ import annotations
 
-import difflib
+from dataclasses import field, make_dataclass
+from functools import cache
+from typing import Any
 
 from memlake.errors import ConfigError
-from memlake.policies.alloc_conf import parse_alloc_conf
 from memlake.policies.driver_options import DriverOptions
 from memlake.policies.lake_options import LakeOptions
-from memlake.policies.options import DirectOptions, Options
+from memlake.policies.options import DirectOptions, Options, value_from_text
+from memlake.policies.registry import Entry, entries
 from memlake.policies.stitch_options import StitchOptions
 from memlake.policies.torch_options import CachingOptions, ExpandableOptions
 
 __all__ = ["known_policies", "policy", "resolve_policy"]
 
-_KNOWN: tuple[type[Options], ...] = (
-    LakeOptions,
-    CachingOptions,
-    ExpandableOptions,
-    StitchOptions,
-    DirectOptions,
-    DriverOptions,
-)
+_CLASSES: dict[str, type[Options]] = {
+    options.name: options
+    for options in (LakeOptions, CachingOptions, ExpandableOptions, StitchOptions, DirectOptions, DriverOptions)
+}
 
 
+@cache
 def known_policies() -> dict[str, type[Options]]:
-    """The class of options of every policy, by the policy's name, in the order of tables."""
-    return {options.name: options for options in _KNOWN}
+    """The class of options of every policy, by the policy's name, in the order of tables; the default first."""
+    return {name: _CLASSES.get(name) or _class_for(entry) for name, entry in entries().items()}
 
 
 def policy(text: str) -> Options:
     """The policy that a string means.
 
     Args:
-        text: a name (``"lake"``, ``"caching"``, ``"expandable"``, ``"stitch"``, ``"direct"``, ``"driver"``),
-            or what ``PYTORCH_ALLOC_CONF`` would say, such as ``"expandable_segments:True,max_split_size_mb:128"``.
+        text: a name, such as ``"lake"`` or ``"stitch"``; a name with options, such as
+            ``"stitch,frag_limit:64MiB"``; or what ``PYTORCH_ALLOC_CONF`` would say, such as
+            ``"expandable_segments:True,max_split_size_mb:128"``. ``MEMLAKE_CONF`` takes the same text, and keys of
+            a pool beside it.
 
     Raises:
         ConfigError: if no policy has this name, or an option is unknown or cannot be used; it names those there are.
     """
+    from memlake import _native
+
     if not isinstance(text, str):
         raise ConfigError(f"a policy is named by a string, got {text!r} of type {type(text).__name__}")
     known = known_policies()
-    if text.strip() in known:
-        return known[text.strip()]()
-    if ":" in text:
-        return parse_alloc_conf(text)
-    nearest = difflib.get_close_matches(text.strip().lower(), known, n=1)
-    hint = f"did you mean {nearest[0]}? " if nearest else ""
-    shown = repr(text if len(text) <= 60 else text[:57] + "...")
-    raise ConfigError(
-        f"no policy is named {shown}; {hint}known: {', '.join(known)}, "
-        'or a PyTorch configuration such as "max_split_size_mb:128"'
-    )
+    stripped = "".join(text.split())
+    if not stripped:
+        raise ConfigError(f"no policy is named {text[:60]!r}; known: {', '.join(known)}")
+    name, settings = _native.parse_policy(stripped)
+    return known[name]._from_settings(settings)
 
 
 def resolve_policy(given: str | Options) -> Options:
@@ -66,6 +63,47 @@ def resolve_policy(given: str | Options) -> Options:
     if isinstance(given, type) and issubclass(given, Options):
         raise ConfigError(f"policy must be options, not their class; write {given.__name__}()")
     if not isinstance(given, str):
-        names = ", ".join(options.__name__ for options in _KNOWN)
+        names = ", ".join(options.__name__ for options in known_policies().values())
         raise ConfigError(f"policy must be a string or one of {names}, got {given!r} of type {type(given).__name__}")
     return policy(given)
+
+
+def _class_for(entry: Entry) -> type[Options]:
+    """A class like the ones that are written by hand, for a policy that has none: the core checks its values."""
+
+    def check(self: Options) -> None:
+        from memlake import _native
+
+        _, settings = _native.parse_policy(self.configuration)
+        for option, its_field in self._options():
+            if option.key in settings:
+                object.__setattr__(self, its_field.name, value_from_text(option, settings[option.key]))
+
+    defaults = _settings_of(entry)
+    return make_dataclass(
+        f"{entry.name.title().replace('_', '')}Options",
+        [(option.key, Any, field(default=defaults.get(option.key))) for option in entry.options],
+        bases=(Options,),
+        namespace={
+            "__doc__": f"The policy {entry.name}: {entry.summary}.",
+            "__post_init__": check,
+            "__reduce__": lambda self: (policy, (self.configuration,)),  # no module has the class
+            "name": entry.name,
+        },
+        frozen=True,
+        kw_only=True,
+    )
+
+
+def _settings_of(entry: Entry) -> dict[str, Any]:
+    """The defaults of a policy that can be written; one that is only words is None here."""
+    from memlake import _native
+
+    defaults = {}
+    for option in entry.options:
+        try:
+            _, settings = _native.parse_policy(f"{entry.name},{option.key}:{option.default}")
+        except ConfigError:
+            continue
+        defaults[option.key] = value_from_text(option, settings[option.key])
+    return defaults

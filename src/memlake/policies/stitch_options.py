@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from memlake.errors import ConfigError
 from memlake.policies.options import Options
 from memlake.units import Size, format_bytes, parse_bytes
-
-if TYPE_CHECKING:
-    from memlake import _native
 
 __all__ = ["StitchOptions"]
 
@@ -41,7 +37,6 @@ class StitchOptions(Options):
     """
 
     name = "stitch"
-    summary = "GMLake's algorithm: stitches free blocks that lie apart"
 
     frag_limit: Size = 128 * _MIB
     reuse_limit: float = 10.0
@@ -67,21 +62,3 @@ class StitchOptions(Options):
             raise ConfigError(f"chunk_size must be whole MiB and at least 2 MiB, got {format_bytes(chunk)}")
         if self.max_view_bytes == 0:
             raise ConfigError("max_view_bytes must be more than 0; write max_views=0 to stitch nothing")
-
-    def to_native(self) -> _native.StitchOptions:
-        """The settings as the core takes them."""
-        from memlake import _native
-
-        native = _native.StitchOptions()
-        native.frag_limit = parse_bytes(self.frag_limit)
-        native.reuse_limit = self.reuse_limit
-        native.chunk_size = parse_bytes(self.chunk_size)
-        native.max_views = self.max_views
-        native.max_view_bytes = 0 if self.max_view_bytes is None else parse_bytes(self.max_view_bytes)
-        native.max_mappings = self.max_mappings
-        return native
-
-    def to_text(self) -> str:
-        """The settings that are not the default, as ``name:value``, sizes in bytes."""
-        changed = [field for field in fields(self) if getattr(self, field.name) != field.default]
-        return ",".join(f"{field.name}:{getattr(self, field.name)}" for field in changed)

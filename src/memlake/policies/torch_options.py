@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
 from memlake.errors import ConfigError
-from memlake.policies.divisions import Divisions, Table, format_divisions, to_table
+from memlake.policies.divisions import Divisions, to_table
 from memlake.policies.options import Options
 from memlake.units import Size, format_bytes, parse_bytes
-
-if TYPE_CHECKING:
-    from memlake import _native
 
 __all__ = ["CachingOptions", "ExpandableOptions", "TorchOptions"]
 
@@ -40,12 +36,12 @@ class TorchOptions(Options):
         ConfigError: if PyTorch would refuse a value.
     """
 
-    max_split_size: Size | None = None
-    max_non_split_rounding: Size | None = None
+    max_split_size: Size | None = field(default=None, metadata={"key": "max_split_size_mb"})
+    max_non_split_rounding: Size | None = field(default=None, metadata={"key": "max_non_split_rounding_mb"})
     roundup_power2_divisions: Divisions = _NO_DIVISIONS
     garbage_collection_threshold: float = 0.0
-    large_segment_size: Size = _LARGE_SEGMENT
-    memory_fraction: float = 1.0
+    large_segment_size: Size = field(default=_LARGE_SEGMENT, metadata={"key": "large_segment_size_mb"})
+    memory_fraction: float = field(default=1.0, metadata={"key": "per_process_memory_fraction"})
 
     def __post_init__(self) -> None:
         large = _whole_mib("large_segment_size", self.large_segment_size)
@@ -80,51 +76,13 @@ class TorchOptions(Options):
         """Whether segments are expandable."""
         return False
 
-    def to_native(self) -> _native.TorchOptions:
-        """The settings as the core takes them; the memory fraction is not among them, see `limit_on`."""
-        from memlake import _native
-
-        native = _native.TorchOptions()
-        large = parse_bytes(self.large_segment_size)
-        native.is_expandable = self.is_expandable
-        native.large_segment_size = large
-        if self.max_split_size is not None:
-            native.max_split_size = parse_bytes(self.max_split_size)
-        rounding = self.max_non_split_rounding
-        native.max_non_split_rounding = large if rounding is None else parse_bytes(rounding)
-        native.garbage_collection_threshold = self.garbage_collection_threshold
-        native.roundup_power2_divisions = list(self._divisions)
-        return native
-
     def limit_on(self, total_memory: int) -> int | None:
         """What `memory_fraction` allows; None if it is 1, which PyTorch takes for "no limit"."""
         return None if self.memory_fraction == 1 else int(self.memory_fraction * total_memory)
 
-    def to_text(self) -> str:
-        """The settings that are not the default, as ``PYTORCH_ALLOC_CONF`` takes them."""
-        entries = {
-            "large_segment_size_mb": None
-            if self.large_segment_size == _LARGE_SEGMENT
-            else _in_mib(self.large_segment_size),
-            "max_split_size_mb": None if self.max_split_size is None else _in_mib(self.max_split_size),
-            "max_non_split_rounding_mb": None
-            if self.max_non_split_rounding is None
-            else _in_mib(self.max_non_split_rounding),
-            "roundup_power2_divisions": format_divisions(self._divisions) if any(self._divisions) else None,
-            "garbage_collection_threshold": f"{self.garbage_collection_threshold!r}"
-            if self.garbage_collection_threshold
-            else None,
-            "per_process_memory_fraction": None if self.memory_fraction == 1 else f"{self.memory_fraction!r}",
-        }
-        return ",".join(f"{key}:{value}" for key, value in entries.items() if value is not None)
-
     def to_torch(self) -> str:
         """All of it as ``PYTORCH_ALLOC_CONF`` takes it, which allocator it is included."""
         return ",".join(filter(None, [f"expandable_segments:{self.is_expandable}", self.to_text()]))
-
-    @property
-    def _divisions(self) -> Table:
-        return to_table(self.roundup_power2_divisions)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +90,6 @@ class CachingOptions(TorchOptions):
     """PyTorch's native caching allocator, as torch 2.13 has it. The options are those of `TorchOptions`."""
 
     name = "caching"
-    summary = "PyTorch's native caching allocator"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +97,6 @@ class ExpandableOptions(TorchOptions):
     """PyTorch's expandable segments, as torch 2.13 has them. The options are those of `TorchOptions`."""
 
     name = "expandable"
-    summary = "PyTorch's expandable segments"
 
     @property
     def is_expandable(self) -> bool:
@@ -153,10 +109,6 @@ def _whole_mib(name: str, size: Size) -> int:
     if nbytes % _MIB:
         raise ConfigError(f"{name} must be whole MiB, as PyTorch's {name}_mb, got {nbytes} bytes")
     return nbytes
-
-
-def _in_mib(size: Size) -> int:
-    return parse_bytes(size) // _MIB
 
 
 def _number(name: str, value: object) -> float:

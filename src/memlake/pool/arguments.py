@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from memlake import _native
 from memlake.device.device import Device
 from memlake.errors import ConfigError
+from memlake.policies import Options, policies_with
 from memlake.units import Size, parse_bytes
 
 if TYPE_CHECKING:
-    from memlake.policies import Options
     from memlake.pool.pool import Pool
 
 __all__ = [
     "device_list",
     "high_mark",
-    "native_options",
+    "require_capable",
     "require_pinned",
     "total_memory",
 ]
@@ -49,7 +49,7 @@ def total_memory(devices: tuple[Device, ...], location: str) -> int:
     return _native.host_memory() if location != "device" else sum(device.total_memory for device in devices)
 
 
-def native_options(
+def require_capable(
     policy: Options,
     devices: tuple[Device, ...],
     *,
@@ -57,8 +57,8 @@ def native_options(
     location: str,
     spill: str | None,
     handle_type: str | None,
-) -> _native.TorchOptions | _native.LakeOptions | _native.StitchOptions | _native.DriverOptions | None:
-    """The policy's options as the core takes them."""
+) -> None:
+    """Raises ConfigError if the arguments make no sense, or ask for something that the policy cannot do."""
     if placement not in ("fill", "balance", "near"):
         raise ConfigError(f"placement must be 'fill', 'balance' or 'near', got {placement!r}")
     if location not in ("device", "host", "host_numa"):
@@ -71,21 +71,24 @@ def native_options(
         )
     if spill is not None and location != "device":
         raise ConfigError(f"a pool with location={location!r} is on the host already; leave spill out")
-    native = policy.to_native()
-    if isinstance(native, _native.LakeOptions):
-        native.placement = placement
-        native.location = location
-        native.may_spill = spill is not None
-    elif location != "device" or spill is not None:
-        what = f"spill={spill!r}" if spill is not None else f"location={location!r}"
-        raise ConfigError(f'{what} needs the policy "lake"; {policy.name!r} knows the memory of one device')
-    elif len(devices) > 1:
+    can = policy.capabilities
+    wanted = {
+        "spill": (spill is not None and not can.spill, f"spill={spill!r}"),
+        "host_memory": (location != "device" and not can.host_memory, f"location={location!r}"),
+    }
+    for capability, (is_missing, what) in wanted.items():
+        if is_missing:
+            able = policies_with(capability)
+            raise ConfigError(f"{what} needs the policy {able}; {policy.name!r} knows the memory of one device")
+    if can.several_devices:
+        return
+    able = policies_with("several_devices")
+    if len(devices) > 1:
         raise ConfigError(
-            f'a pool over {len(devices)} devices needs the policy "lake"; {policy.name!r} knows one device'
+            f"a pool over {len(devices)} devices needs the policy {able}; {policy.name!r} knows one device"
         )
-    elif placement != "fill":
-        raise ConfigError('placement is about several devices, which need the policy "lake"')
-    return native
+    if placement != "fill":
+        raise ConfigError(f"placement is about several devices, which need the policy {able}")
 
 
 def require_pinned(allocation_type: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from memlake.errors import ConfigError
+from memlake.policies.registry import policies_with
 from memlake.units import LARGEST_SIZE, Size, format_bytes, parse_bytes
 
 if TYPE_CHECKING:
@@ -159,7 +160,8 @@ class PoolAttributes:
                 return
             raise ConfigError(
                 f"{name} cannot be switched on: the policy {self._policy.name!r} keeps freed memory for the stream "
-                'that freed it, as the allocator that it re-creates does; use the policy "lake" or "driver"'
+                "that freed it, as the allocator that it re-creates does; use the policy "
+                f"{policies_with('reuse_rules')}"
             )
         changed = [*rules]
         changed[number] = bool(value)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from memlake.errors import ConfigError
+from memlake.policies.registry import policies_with
+
+if TYPE_CHECKING:
+    from memlake.policies import Options
 
 __all__ = ["is_shareable", "require_exportable"]
 
@@ -14,7 +20,7 @@ _REASONS = {
 }
 
 
-def is_shareable(handle_type: str | None, location: str, policy: str) -> bool:
+def is_shareable(handle_type: str | None, location: str, policy: Options) -> bool:
     """Whether buffers of a pool with this handle type can be exported.
 
     Raises:
@@ -31,17 +37,22 @@ def is_shareable(handle_type: str | None, location: str, policy: str) -> bool:
     raise ConfigError(f'handle_type must be None or "posix_fd", got {handle_type!r}')
 
 
-def require_exportable(location: str, policy: str) -> None:
+def require_exportable(location: str, policy: Options) -> None:
     """Memory of the host has no handle that another process could open, and that of CUDA's own pools has its own ways.
 
     Raises:
         ConfigError: if memory of such a pool cannot be exported.
     """
-    if policy == "driver":
+    if policy.capabilities.driver_release:
         raise ConfigError(
-            'the policy "driver" leaves memory to CUDA\'s own pools, whose sharing (cuMemPoolExportToShareableHandle) '
-            "memlake does not offer: an importer there must free before the exporter does; use another policy for what "
-            "is shared"
+            f'the policy "{policy.name}" leaves memory to CUDA\'s own pools, whose sharing '
+            "(cuMemPoolExportToShareableHandle) memlake does not offer: an importer there must free before the "
+            "exporter does; use another policy for what is shared"
+        )
+    if not policy.capabilities.sharing:
+        raise ConfigError(
+            f'the policy "{policy.name}" has no memory that other processes may be given; '
+            f"use {policies_with('sharing')}"
         )
     if location != "device":
         raise ConfigError(

@@ -10,11 +10,11 @@ from memlake.device.device import Device, open_core
 from memlake.device.stream import StreamLike, stream_arguments
 from memlake.errors import BrokenInvariant, ClosedError, ConfigError, InvalidFree, MemlakeError, OutOfMemory
 from memlake.ownership.closable import Closable
-from memlake.policies import DriverOptions, Options, resolve_policy
+from memlake.policies import Options, resolve_policy
 from memlake.pool.arguments import (
     device_list,
     high_mark,
-    native_options,
+    require_capable,
     require_pinned,
     total_memory,
 )
@@ -145,7 +145,7 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         cores = [open_core(device) for device in self._all]
         require_pinned(allocation_type)
         self._policy = resolve_policy(policy)
-        native = native_options(
+        require_capable(
             self._policy, self._all, placement=placement, location=location, spill=spill, handle_type=handle_type
         )
         self._location = location
@@ -155,8 +155,6 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         self._handle_type = handle_type
         self._limit = None if limit is None else parse_bytes(limit, of=total, what="limit")
         self._max_size = None if max_size is None else parse_bytes(max_size, of=total, what="max_size")
-        if isinstance(native, _native.DriverOptions) and self._max_size is not None:
-            native.max_size = min(self._max_size, native.max_size or self._max_size)
         functions = on_failure if isinstance(on_failure, Iterable) else (on_failure,)
         self.on_failure = tuple(functions)
         if not all(callable(function) for function in self.on_failure):
@@ -167,8 +165,18 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         self._peers: frozenset[Device] = frozenset()
         self._release_threshold = NEVER_RELEASE
         first = parse_bytes(initial_size, of=total, what="initial_size")
-        shares = is_shareable(handle_type, location, self._policy.name)
-        super().__init__(cores, native, self._effective_limit(), Buffer, shares, placement)
+        shares = is_shareable(handle_type, location, self._policy)
+        super().__init__(
+            cores,
+            self._policy.configuration,
+            self._effective_limit(),
+            Buffer,
+            shareable=shares,
+            placement=placement,
+            location=location,
+            may_spill=spill is not None,
+            max_size=self._max_size or 0,
+        )
         self._is_made = True
         self._set_release_threshold(threshold)
         if first:
@@ -270,11 +278,11 @@ class Pool(_native.Pool, PoolAttributes, Closable):
 
         Raises:
             OutOfMemory: if there is no memory for the block.
-            ConfigError: with the policy ``"direct"``, which keeps no free memory.
+            ConfigError: with a policy that keeps no free memory, such as ``"direct"``.
         """
         size = parse_bytes(nbytes, of=self._total, what="nbytes")
-        if self._policy.name == "direct":
-            raise ConfigError('the policy "direct" keeps no memory, so nothing can be taken in advance')
+        if not self._policy.capabilities.preallocation:
+            raise ConfigError(f'the policy "{self._policy.name}" keeps no memory, so nothing can be taken in advance')
         arguments = stream_arguments(stream, self._all)
         self._until_there_is_memory(size, lambda: self._preallocate(size, *arguments))
         self._tell_ifhigh_mark()
@@ -372,7 +380,7 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         if shareable is not None and not isinstance(shareable, bool):
             raise ConfigError(f"shareable must be True, False or None, got {shareable!r}")
         if shareable:
-            require_exportable(self._location, self._policy.name)
+            require_exportable(self._location, self._policy)
         arguments = stream_arguments(stream, self._all)
         buffer = self._until_there_is_memory(size, lambda: self._allocate(size, *arguments, shareable))
         self._tell_ifhigh_mark()
@@ -398,7 +406,7 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         return answer
 
     def _set_release_threshold(self, threshold: int) -> None:
-        if isinstance(self._policy, DriverOptions):
+        if self._policy.capabilities.driver_release:
             self._set_driver_threshold(threshold)  # the driver applies the threshold at every wait
         else:
             for device in self._all:

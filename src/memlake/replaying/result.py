@@ -113,7 +113,7 @@ class ReplayResult:
     @property
     def approximate(self) -> bool:
         """True if the figures only approximate those of the real allocator."""
-        return self.options.is_approximate
+        return self.options.capabilities.approximate
 
     @property
     def sentence(self) -> str:

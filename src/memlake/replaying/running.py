@@ -28,7 +28,7 @@ __all__ = ["replay", "require_trace", "run"]
 
 def replay(
     trace: Trace,
-    policy: str | Options = "caching",
+    policy: str | Options = "lake",
     capacity: Size | None = None,
     *,
     events: str = "immediate",
@@ -76,7 +76,7 @@ def run(
     effective = limit_of(limit, options.limit_on(capacity), capacity)
     report = _native.replay(
         _emulator(),
-        options.to_native(),
+        options.configuration,
         trace.op,
         trace.id,
         trace.bytes,
@@ -104,7 +104,7 @@ def run(
         host_waits=report.host_waits,
         counters=dict(report.counters),
         driver_calls=MappingProxyType(report.calls),
-        modelled_driver_ms=None if options.is_approximate else report.modelled_us / 1000,
+        modelled_driver_ms=None if options.capabilities.approximate else report.modelled_us / 1000,
         ns_per_event=report.cpu_seconds / report.rows * 1e9 if report.rows else 0.0,
         failure=None if failure is None else Failure.from_picture(failure, trace, capacity, effective),
         timeline=Timeline(*(np.array(column, np.uint64) for column in report.timeline)) if samples else None,

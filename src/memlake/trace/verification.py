@@ -170,7 +170,7 @@ def _replay(
         raise ConfigError(f"the record speaks of {peak} bytes at once, which no device has")
     return _native.replay_record(
         _native.Driver.load(emulator_library()),
-        policy.to_native(),
+        policy.configuration,
         trace.op,
         trace.id,
         trace.bytes,

@@ -14,11 +14,21 @@ def replay(capsys, *arguments):
 
 @pytest.mark.parametrize(("capacity", "code"), [("60GiB", 0), ("54GiB", 1)])
 def test_the_exit_code_says_whether_it_fits(capsys, capacity, code):
-    returned, out = replay(capsys, "train_moe", "--capacity", capacity, "--json")
+    returned, out = replay(capsys, "train_moe", "--capacity", capacity, "--policy", "caching", "--json")
     assert returned == code
     text = json.loads(out)
     assert (text["policy"], text["trace"]) == ("caching", "train_moe")
     assert text["outcome"] == ("oom" if code else "ok")
+
+
+def test_the_default_policy_is_that_of_pools(capsys):
+    _, out = replay(capsys, "train_moe", "--capacity", "60GiB", "--json")
+    assert json.loads(out)["policy"] == "lake"
+
+
+def test_a_policy_is_given_with_its_options(capsys):
+    _, out = replay(capsys, "train_moe", "--capacity", "60GiB", "--policy", "stitch,frag_limit:64MiB")
+    assert "stitch (frag_limit:67108864)" in out
 
 
 def test_the_figures_are_printed_for_people(capsys):
@@ -36,7 +46,7 @@ def test_a_timeline_is_a_picture_and_columns(capsys):
 
 
 def test_going_on_replays_all_rows(capsys):
-    code, out = replay(capsys, "train_moe", "--capacity", "54GiB", "--go-on", "--json")
+    code, out = replay(capsys, "train_moe", "--capacity", "54GiB", "--policy", "caching", "--go-on", "--json")
     text = json.loads(out)
     assert code == 1
     assert text["rows"] == 16064

@@ -19,37 +19,27 @@ MIB = 2**20
 TORCH = [CachingOptions, ExpandableOptions]
 
 
-def test_the_defaults_are_those_of_pytorch():
-    native = CachingOptions().to_native()
-    assert native.is_expandable is False
-    assert native.large_segment_size == 20 * MIB
-    assert native.max_split_size == 2**64 - 1
-    assert native.max_non_split_rounding == 20 * MIB
-    assert native.garbage_collection_threshold == 0
-    assert native.roundup_power2_divisions == [0] * 16
-    assert ExpandableOptions().to_native().is_expandable is True
-    assert DirectOptions().to_native() is None
-
-
 @pytest.mark.parametrize("options", TORCH)
-def test_every_option_reaches_the_core_in_bytes(options):
-    native = options(
+def test_every_option_is_written_in_the_units_of_pytorch(options):
+    chosen = options(
         max_split_size="128MiB",
         max_non_split_rounding=64 * MIB,
         roundup_power2_divisions=4,
         garbage_collection_threshold=0.6,
         large_segment_size="40MiB",
         memory_fraction=0.5,
-    ).to_native()
-    assert native.max_split_size == 128 * MIB
-    assert native.max_non_split_rounding == 64 * MIB
-    assert native.roundup_power2_divisions == [4] * 16
-    assert native.garbage_collection_threshold == 0.6
-    assert native.large_segment_size == 40 * MIB
+    )
+    assert chosen.configuration == (
+        f"{options.name},large_segment_size_mb:40,max_split_size_mb:128,max_non_split_rounding_mb:64,"
+        "roundup_power2_divisions:4,garbage_collection_threshold:0.6,per_process_memory_fraction:0.5"
+    )
+    assert memlake.policy(chosen.configuration) == chosen
 
 
-def test_the_rounding_of_oversize_blocks_follows_the_large_segment():
-    assert CachingOptions(large_segment_size="40MiB").to_native().max_non_split_rounding == 40 * MIB
+@pytest.mark.parametrize("threshold", [1e-5, 0.1 + 0.2, 5e-324, 1 - 2**-53])
+def test_numbers_are_written_so_that_they_mean_the_same(threshold):
+    options = CachingOptions(garbage_collection_threshold=threshold)
+    assert memlake.policy(options.configuration) == options
 
 
 def test_a_memory_fraction_is_a_limit_and_1_is_none():
@@ -163,15 +153,14 @@ def test_a_label_tells_settings_apart():
     assert DirectOptions().label == "direct"
 
 
-def test_the_options_of_stitch_reach_the_core():
-    native = StitchOptions().to_native()
-    assert (native.frag_limit, native.chunk_size, native.max_view_bytes) == (128 * MIB, 2 * MIB, 0)
+def test_the_options_of_stitch_are_written_in_bytes():
     chosen = StitchOptions(
         frag_limit=0, reuse_limit=2, chunk_size="4MiB", max_views=7, max_view_bytes="1GiB", max_mappings=9
     )
-    native = chosen.to_native()
-    assert (native.frag_limit, native.reuse_limit, native.chunk_size) == (0, 2.0, 4 * MIB)
-    assert (native.max_views, native.max_view_bytes, native.max_mappings) == (7, 2**30, 9)
+    assert chosen.configuration == (
+        f"stitch,frag_limit:0,reuse_limit:2.0,chunk_size:{4 * MIB},max_views:7,max_view_bytes:{2**30},max_mappings:9"
+    )
+    assert memlake.policy(chosen.configuration) == chosen
     assert StitchOptions(frag_limit="64MiB").label == "stitch (frag_limit:67108864)"
     assert StitchOptions(frag_limit="64MiB") == StitchOptions(frag_limit=64 * MIB)
 

@@ -4,7 +4,7 @@ import pytest
 
 from memlake import ConfigError, Trace
 from memlake.policies import CachingOptions, ExpandableOptions
-from memlake.trace import recorded_rules, verify
+from memlake.trace import recorded_policy, verify
 
 MIB = 1024**2
 BASE = 0x7F0000000000
@@ -149,13 +149,13 @@ def test_the_policy_is_the_one_that_the_snapshot_names(exact, load):
         "expandable_segments": False,
         "roundup_power2_divisions": {"1": 4, "2": 8, "32768": 2},
     }
-    assert recorded_rules(load(snapshot)) == CachingOptions(
+    assert recorded_policy(load(snapshot)) == CachingOptions(
         max_split_size="128MiB",
         garbage_collection_threshold=0.8,
         roundup_power2_divisions=[4, 8, *[0] * 13, 2],
     )
     snapshot["allocator_settings"] = {"max_split_size": "large", "roundup_power2_divisions": [1]}
-    assert recorded_rules(load(snapshot)) == CachingOptions()
+    assert recorded_policy(load(snapshot)) == CachingOptions()
 
 
 def test_a_policy_can_be_given(exact, load):
