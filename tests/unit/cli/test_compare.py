@@ -129,7 +129,7 @@ def test_a_snapshot_of_several_devices_is_asked_for_one(capsys, tmp_path):
         ([OFFLOAD, "--capacity", "9" * 400], "is not a size"),
         ([OFFLOAD, "--capacity", "64GiB", "--policy", "cacheing"], "did you mean caching?"),
         ([OFFLOAD, "--capacity", "64GiB", "--policy", ""], "no policy is named ''"),
-        ([OFFLOAD, "--capacity", "64GiB", "--policy", "max_split_size_mb:1"], "max_split_size must be at least"),
+        ([OFFLOAD, "--capacity", "64GiB", "--policy", "max_split_size_mb:1"], "max_split_size_mb must be at least"),
         ([OFFLOAD, "--capacity", "64GiB", "--events", "never"], "events must be"),
         ([OFFLOAD, "--capacity", "64GiB", "--limit", "200%"], "more than the whole"),
         ([OFFLOAD, "--capacity", "64GiB", "--device", "1"], "no devices to choose from"),

@@ -59,7 +59,7 @@ def test_going_on_replays_all_rows(capsys):
         (["--timeline", "-1"], "--timeline must be a whole number of samples"),
         (["--timeline", "x"], "--timeline must be a whole number of samples"),
         (["--timeline", "99999999999"], "--timeline must be a whole number of samples"),
-        (["--policy", "caching,expandable"], "no policy is named 'caching,expandable'"),
+        (["--policy", "caching,expandable"], "cannot read 'expandable'"),
         (["--events", "lag:"], "events must be"),
     ],
 )
