@@ -1,6 +1,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <memory>
 #include <optional>
@@ -22,57 +23,67 @@ StreamName name_of_stream(const nb::int_& handle, const PyStream* owner, const n
           .device = to_count(device, "device")};
 }
 
-/// The largest number for None: no limit.
-Bytes to_limit(const nb::object& limit) {
-  return limit.is_none() ? Bytes{UINT64_MAX} : to_bytes(nb::cast<nb::int_>(limit), "limit");
-}
-
-const char* word_for(Tried::What what) {
-  switch (what) {
-    case Tried::What::new_segment:
-      return "new_segment";
-    case Tried::What::new_addresses:
-      return "new_addresses";
-    case Tried::What::map:
-      return "map";
-    case Tried::What::wait_for_events:
-      return "wait_for_events";
-    case Tried::What::release:
-      return "release";
-    case Tried::What::wait_on_device:
-      return "wait_on_device";
-    case Tried::What::gather:
-      return "gather";
-    case Tried::What::spill:
-      return "spill";
+const char* word_for(Location location) {
+  switch (location) {
+    case Location::device:
+      return "device";
+    case Location::host:
+      return "host";
+    case Location::host_numa:
+      return "host_numa";
   }
   return "";
 }
 
 nb::dict to_dict(const Shortage& shortage) {
-  const Failure& failure = shortage.failure;
+  const Outlook& outlook = shortage.outlook;
   nb::dict result;
-  result["asked"] = failure.request.requested.count;
-  result["rounded"] = failure.rounded.count;
-  result["limit"] = failure.limit.count;
-  result["device_total"] = failure.device_total.count;
+  result["asked"] = shortage.request.requested.count;
+  result["rounded"] = shortage.rounded.count;
+  result["limit"] = shortage.most().count;
+  result["held"] = shortage.held.count;
+  result["held_on_host"] = shortage.held_on_host.count;
+  result["live"] = shortage.live.count;
+  result["pending"] = shortage.pending.count;
+  result["free"] = shortage.free.count;
+  result["free_for_it"] = outlook.free_for_it.count;
+  result["largest_contiguous"] = shortage.largest_free.count;
+  result["largest_usable"] = shortage.largest_usable.count;
+  result["largest_stitchable"] = outlook.in_one_range.count;
+  result["device_total"] = shortage.device_total.count;
   result["device_free"] = shortage.device_free.count;
-  result["held"] = failure.held.count;
-  result["held_on_host"] = failure.held_on_host.count;
-  result["live"] = failure.live.count;
-  result["pending"] = failure.pending.count;
-  result["free"] = failure.free.count;
-  result["free_for_it"] = failure.free_for_it.count;
-  result["largest_free"] = failure.largest_free.count;
-  nb::list pending_on;
-  for (const auto& [stream, bytes] : shortage.pending_on)
-    pending_on.append(nb::make_tuple(reinterpret_cast<std::uint64_t>(stream), bytes.count));
+  result["held_by_other_pools"] = shortage.held_by_other_pools.count;
+  result["held_elsewhere"] = shortage.held_elsewhere().count;
+  nb::dict pending_on;
+  for (const Shortage::Waiting& waiting : shortage.pending_on) {
+    const nb::int_ handle(reinterpret_cast<std::uint64_t>(waiting.handle.value_or(nullptr)));
+    // Of a destroyed stream the handle may belong to another one by now.
+    const std::uint64_t before = pending_on.contains(handle) ? nb::cast<std::uint64_t>(pending_on[handle]) : 0;
+    pending_on[handle] = before + waiting.bytes.count;
+  }
   result["pending_on"] = pending_on;
-  nb::list tried;
-  for (const Tried& step : failure.tried) tried.append(nb::make_tuple(word_for(step.what), step.has_failed));
-  result["tried"] = tried;
-  result["has_no_addresses"] = failure.has_no_addresses;
+  result["tried"] = nb::tuple(nb::cast(tried_in_words(shortage)));
+  result["policy"] = shortage.policy;
+  result["page"] = outlook.page.count;
+  result["location"] = word_for(shortage.location);
+  result["has_no_addresses"] = shortage.has_no_addresses;
+  result["reason"] = word_of(reason_of(shortage));
+  result["binds"] = word_of(binding_of(shortage));
+  result["hint"] = hint_of(shortage);
+  result["text"] = to_text(shortage);
   return result;
+}
+
+/// Limits in the order of their settings: limit, max_size, memory fraction; None where one is not set.
+Limits to_limits(const nb::object& limit, const nb::object& max_size, const nb::object& memory_fraction) {
+  const auto bytes = [](const nb::object& value, const char* name) {
+    return value.is_none() ? Budget::kUnlimited : to_bytes(nb::cast<nb::int_>(value), name);
+  };
+  Limits limits;
+  limits.limit = bytes(limit, "limit");
+  limits.max_size = bytes(max_size, "max_size");
+  limits.memory_fraction = bytes(memory_fraction, "memory_fraction");
+  return limits;
 }
 
 nb::dict to_dict(const LiveStats& stats) {
@@ -240,29 +251,31 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
           "__init__",
           [](PyPool* self, const nb::list& devices, const std::string& policy, const nb::object& limit,
              nb::object buffer_type, bool shareable, const std::string& placement, const std::string& location,
-             bool may_spill, const nb::int_& max_size) {
+             bool may_spill, const nb::object& max_size, const nb::object& memory_fraction) {
             std::vector<std::shared_ptr<Device>> shared;
             for (nb::handle device : devices) shared.push_back(nb::cast<PyDevice&>(device).share());
             if (shared.empty()) throw nb::value_error("a pool needs a device");
-            const PoolArguments arguments{.placement = to_placement(placement),
-                                          .location = to_location(location),
-                                          .may_spill = may_spill,
-                                          .max_size = to_bytes(max_size, "max_size")};
+            const PoolArguments arguments{
+                .placement = to_placement(placement),
+                .location = to_location(location),
+                .may_spill = may_spill,
+                .max_size = max_size.is_none() ? Bytes{0} : to_bytes(nb::cast<nb::int_>(max_size), "max_size")};
             const SpaceMaker maker = choose_policy(policy).space_maker(arguments);
-            const Bytes most = to_limit(limit);
+            const Limits limits = to_limits(limit, max_size, memory_fraction);
             const Sharing sharing{.options = {.placement = arguments.placement}, .is_default_space = shareable};
-            new (self) PyPool(without_gil([&] { return LivePool::make(std::move(shared), maker, most, sharing); }),
+            new (self) PyPool(without_gil([&] { return LivePool::make(std::move(shared), maker, limits, sharing); }),
                               std::move(buffer_type));
           },
           nb::arg("devices"), nb::arg("policy"), nb::arg("limit").none(), nb::arg("buffer_type"),
           nb::arg("shareable") = false, nb::arg("placement") = "fill", nb::arg("location") = "device",
-          nb::arg("may_spill") = false, nb::arg("max_size") = 0,
+          nb::arg("may_spill") = false, nb::arg("max_size") = nb::none(), nb::arg("memory_fraction") = nb::none(),
           nb::sig("def __init__(self, devices: list[Device], policy: str, limit: int | None, buffer_type: type, "
                   "shareable: bool = False, placement: str = 'fill', location: str = 'device', "
-                  "may_spill: bool = False, max_size: int = 0) -> None"),
+                  "may_spill: bool = False, max_size: int | None = None, memory_fraction: int | None = None) -> None"),
           "policy: its name with its options, as parse_policy() takes them. buffer_type: a subclass of Lease.\n"
-          "shareable: whether buffers that do not say otherwise can be exported. max_size: for CUDA's own pool; 0:\n"
-          "none.")
+          "shareable: whether buffers that do not say otherwise can be exported. limit, max_size, memory_fraction: "
+          "what\n"
+          "it may hold, in bytes; the smallest one binds.")
       .def("allocate", &allocate, nb::arg("nbytes").none(), nb::kw_only(), nb::arg("stream") = nb::none(),
            nb::arg("shareable") = nb::none(),
            nb::sig("def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.device.stream.StreamLike = None, "
@@ -338,7 +351,7 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
       .def(
           "_set_limit",
           [](const PyPool& self, const nb::object& limit) {
-            const Bytes most = to_limit(limit);
+            const Bytes most = to_limits(limit, nb::none(), nb::none()).limit;
             without_gil([&] { self.core->set_limit(most); });
           },
           nb::arg("limit").none())

@@ -65,17 +65,18 @@ ReplayReport run(Library& library, const TraceColumns& trace, const ReplaySettin
 nb::object failure_of(const ReplayReport& report) {
   const auto& failure = report.outcome.first_failure;
   if (!failure) return nb::none();
+  const Shortage& shortage = failure->shortage;
   nb::dict picture;
   picture["row"] = failure->row;
-  picture["requested"] = failure->requested.count;
-  picture["stream"] = failure->stream;
-  picture["reason"] = reason_name(failure->reason);
-  picture["held"] = failure->held.count;
-  picture["allocated"] = failure->allocated.count;
-  picture["pending"] = failure->pending.count;
-  picture["free"] = failure->free.count;
-  picture["largest_free"] = failure->largest_free.count;
-  picture["largest_usable"] = failure->largest_usable.count;
+  picture["requested"] = shortage.request.requested.count;
+  picture["stream"] = shortage.request.stream;
+  picture["reason"] = replay_word_of(reason_of(shortage));
+  picture["held"] = shortage.held.count;
+  picture["allocated"] = shortage.live.count;
+  picture["pending"] = shortage.pending.count;
+  picture["free"] = shortage.free.count;
+  picture["largest_free"] = shortage.largest_free.count;
+  picture["largest_usable"] = shortage.largest_usable.count;
   return picture;
 }
 

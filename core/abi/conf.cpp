@@ -61,11 +61,12 @@ Bytes Limit::of(Bytes device_total) const {
   return bytes ? *bytes : Bytes{static_cast<std::uint64_t>(share * static_cast<double>(device_total.count))};
 }
 
-Bytes Conf::limit_on(Bytes device_total) const {
-  Bytes most = limit ? limit->of(device_total) : Bytes{std::numeric_limits<std::uint64_t>::max()};
+Limits Conf::limits_on(Bytes device_total) const {
+  Limits limits;
+  if (limit) limits.limit = limit->of(device_total);
   if (memory_fraction < 1)
-    most = std::min(most, Bytes{static_cast<std::uint64_t>(memory_fraction * static_cast<double>(device_total.count))});
-  return most;
+    limits.memory_fraction = {static_cast<std::uint64_t>(memory_fraction * static_cast<double>(device_total.count))};
+  return limits;
 }
 
 Conf parse_conf(std::string_view text) {

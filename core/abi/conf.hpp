@@ -9,6 +9,7 @@
 
 #include "base/bytes.hpp"
 #include "policies/registry/registry.hpp"
+#include "supply/limits.hpp"
 
 namespace memlake::abi {
 
@@ -32,8 +33,8 @@ struct Conf {
   std::string backing = "host";
 
   [[nodiscard]] bool is_emulated() const { return driver == "emulated"; }
-  /// What a pool may hold on a device of this size; the largest number for no limit.
-  [[nodiscard]] Bytes limit_on(Bytes device_total) const;
+  /// What a pool may hold on a device of this size.
+  [[nodiscard]] Limits limits_on(Bytes device_total) const;
 };
 
 /// Throws Error(config) with a sentence that names the bad key or value, and what is possible.

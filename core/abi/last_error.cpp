@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "abi/shortage_text.hpp"
+#include "runtime/live_pool.hpp"
 
 namespace memlake::abi {
 namespace {

@@ -62,7 +62,7 @@ std::shared_ptr<LivePool> make_pool(const Conf& conf, int device) {
     throw Error(ErrorKind::invalid_argument, "there is no device " + std::to_string(device) + "; there are " +
                                                  std::to_string(there.count) + ", counted from 0");
   const auto on = library.device(there.first + device);
-  return LivePool::make({on}, conf.policy.space_maker(conf.arguments), conf.limit_on(on->total_memory()));
+  return LivePool::make({on}, conf.policy.space_maker(conf.arguments), conf.limits_on(on->total_memory()));
 }
 
 }  // namespace memlake::abi

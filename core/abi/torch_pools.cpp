@@ -65,7 +65,7 @@ const TorchPools::Known* TorchPools::known_of(const LivePool* pool) const {
 void TorchPools::add(int device, std::shared_ptr<LivePool> pool) {
   LivePool* const added = pool.get();
   if (const Known* known = known_of(added); known == nullptr)
-    known_.push_back({std::move(pool), device, added->stats().limit});
+    known_.push_back({std::move(pool), device, added->limits()});
   current_[static_cast<unsigned>(device)].store(added, std::memory_order_release);
 }
 
@@ -126,10 +126,10 @@ std::vector<LivePool*> TorchPools::all() {
   return pools;
 }
 
-Bytes TorchPools::limit_of(int device) {
+Limits TorchPools::limits_of(int device) {
   const LivePool& current = pool(device);
   const std::lock_guard lock(mutex_);
-  return known_of(&current)->limit;
+  return known_of(&current)->limits;
 }
 
 }  // namespace memlake::abi

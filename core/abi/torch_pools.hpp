@@ -39,8 +39,8 @@ class TorchPools {
   LivePool& owner_of(Address address, int device);
   /// Those that are in use now.
   std::vector<LivePool*> all();
-  /// What the device's pool may hold at most without a fraction.
-  Bytes limit_of(int device);
+  /// What the device's pool may hold, as it was made.
+  Limits limits_of(int device);
 
   /// Throws Error(config) if MEMLAKE_CONF makes no sense.
   static Conf conf_of_environment();
@@ -49,7 +49,7 @@ class TorchPools {
   struct Known {
     std::shared_ptr<LivePool> pool;
     int device;
-    Bytes limit;
+    Limits limits;
   };
 
   LivePool& make(int device);

@@ -16,6 +16,7 @@
 #include "policies/facets.hpp"
 #include "policies/invariant_report.hpp"
 #include "policies/ladder.hpp"
+#include "policies/outlook.hpp"
 #include "streams/event_source.hpp"
 #include "supply/ledger.hpp"
 #include "supply/placement.hpp"
@@ -65,8 +66,10 @@ class Space {
   /// The largest free block of any stream, and of one.
   [[nodiscard]] virtual Bytes largest_free() const = 0;
   [[nodiscard]] virtual Bytes largest_free(StreamId stream) const = 0;
-  /// What is free where this request could have taken it.
-  [[nodiscard]] virtual Bytes free_for(const Attempt& attempt) const = 0;
+  /// The name of the policy, as people know it.
+  [[nodiscard]] virtual const char* policy_name() const = 0;
+  /// What it could have done for a request that it has just refused. `device_free`: what the driver can still give.
+  [[nodiscard]] virtual Outlook outlook(const Attempt& attempt, Bytes device_free) const = 0;
 
   /// Makes its memory, what there is and what will be, accessible from these devices and from no others but its own.
   /// Error(config) where access is not a matter of a pool. Devices of the same driver that can reach the memory.
@@ -109,6 +112,11 @@ class Space {
   void set_number(std::uint8_t number) { number_ = number; }
 
  protected:
+  /// New memory that the limit and the driver leave to it.
+  [[nodiscard]] Bytes room_within(Bytes device_free) const {
+    const Bytes most = std::min(ledger_.most(), device_total_);
+    return most > ledger_.held() ? std::min(most - ledger_.held(), device_free) : Bytes{0};
+  }
   /// Changes the rights of devices over these mappings; all of them, or none.
   void change_rights_of(const std::vector<AddressRange>& mappings, const Devices& added, const Devices& removed);
   /// The devices that may read and write the memory.

@@ -63,8 +63,7 @@ Block* Pool::acquire(Space& space, Attempt& attempt) {
       if (error.kind() != ErrorKind::address_exhaustion) throw;
       // 3. Addresses ran out: all free memory goes back, with its addresses; then everything again, once.
       if (has_released_addresses) {
-        failure_ = describe(space, attempt);
-        failure_.has_no_addresses = true;
+        refusal_ = {&space, attempt, true};
         return nullptr;
       }
       give_addresses_back();
@@ -74,7 +73,7 @@ Block* Pool::acquire(Space& space, Attempt& attempt) {
     }
     attempt.start_over();
   }
-  failure_ = describe(space, attempt);
+  refusal_ = {&space, attempt, false};
   return nullptr;
 }
 

@@ -285,24 +285,6 @@ std::vector<std::pair<StreamId, Bytes>> Pool::pending_on() const {
   return pending;
 }
 
-Failure Pool::describe(const Space& space, const Attempt& attempt) const {
-  const Bytes held_now = held().now;
-  const Bytes on_host = spilled().now;
-  return {.request = attempt.request,
-          .rounded = attempt.rounded,
-          .limit = limit(),
-          .device_total = space.device_total(),
-          .held = held_now,
-          .held_on_host = on_host,
-          .live = stats_.allocated.now,
-          .pending = stats_.active.now - stats_.allocated.now,
-          .free = held_now + on_host - stats_.active.now,
-          .free_for_it = space.free_for(attempt),
-          .largest_free = largest_free(),
-          .pending_on = pending_on(),
-          .tried = attempt.tried};
-}
-
 void Pool::write_to(RowLog* log) {
   log_ = log;
   if (log == nullptr) return;

@@ -10,10 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "policies/segments/segment_rules.hpp"
 #include "policies/space.hpp"
-#include "pool/failure.hpp"
 #include "pool/pool_stats.hpp"
 #include "pool/row_log.hpp"
+#include "pool/shortage.hpp"
 
 namespace memlake {
 
@@ -43,7 +44,7 @@ class Pool {
   void set_peers(const std::vector<std::shared_ptr<Device>>& peers);
 
   /// A live block of at least `requested` bytes for work on `stream`; null if there is no memory for it, and then
-  /// failure() says why.
+  /// shortage() says why.
   Block* allocate(Bytes requested, StreamId stream) { return allocate_from(*default_space_, requested, stream); }
   /// The same in one of its spaces.
   Block* allocate_from(Space& space, Bytes requested, StreamId stream);
@@ -94,8 +95,9 @@ class Pool {
   void reset_active_peak();
   /// The most that was live or pending since this was last asked.
   Bytes take_recent_peak();
-  /// About the request that was refused last.
-  const Failure& failure() const noexcept { return failure_; }
+  /// About the request that was refused last; to be asked at once. `device_free`: what the driver can still give;
+  /// nothing: what it should have if this pool is alone on its devices.
+  [[nodiscard]] Shortage shortage(std::optional<Bytes> device_free = std::nullopt) const;
   [[nodiscard]] std::vector<std::pair<StreamId, Bytes>> pending_on() const;
 
   /// From now on every operation is written to `log`; null ends it. Blocks that live now are its first rows.
@@ -111,7 +113,14 @@ class Pool {
     bool is_reusable_here;  ///< was freed in the order of this stream, so a request of this stream may have it at once
   };
 
-  /// By every means, when the space has no free block that fits; null if there is no memory, and then failure_ says
+  /// The request that was refused last.
+  struct Refusal {
+    const Space* space = nullptr;  ///< that refused it
+    Attempt attempt{};
+    bool has_no_addresses = false;
+  };
+
+  /// By every means, when the space has no free block that fits; null if there is no memory, and then shortage() says
   /// why.
   Block* acquire(Space& space, Attempt& attempt);
   /// By the ladder of one space.
@@ -131,7 +140,6 @@ class Pool {
   void give_addresses_back();
   void count_held_peak();
   void note_refusal(std::uint64_t id, StreamId stream);
-  [[nodiscard]] Failure describe(const Space& space, const Attempt& attempt) const;
   void note(RowLog::Op op, std::uint64_t id, Bytes bytes, StreamId stream) {
     if (log_ != nullptr) log_->add(op, id, bytes, stream);
   }
@@ -147,7 +155,7 @@ class Pool {
   Bytes held_peak_seen_;
   Bytes active_peak_before_;  // before the period that take_recent_peak() is about
   PoolStats stats_;           // but for what is held, which the space counts; the active peak is that of the period
-  Failure failure_{};
+  Refusal refusal_;
   RowLog* log_ = nullptr;
 };
 

@@ -95,12 +95,8 @@ ReplayOutcome replay(const TraceColumns& trace, Pool& pool, TraceEvents& events,
       sample();
       next_sample += every;
     }
-    const std::uint64_t waits = events.host_waits;
     if (!player.play(row)) [[unlikely]] {
-      if (!outcome.first_failure) {
-        outcome.first_failure = take_picture(pool, {trace.bytes[row]}, trace.stream[row], events.host_waits > waits);
-        outcome.first_failure->row = row;
-      }
+      if (!outcome.first_failure) outcome.first_failure = {row, pool.shortage()};
       if (!options.goes_on) break;
     }
     ++outcome.rows;

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "pool/pool.hpp"
-#include "replay/out_of_memory.hpp"
 #include "replay/trace_events.hpp"
 
 namespace memlake {
@@ -39,8 +38,14 @@ struct Sample {
   Bytes held;
 };
 
+/// A request of the trace that found no memory, and why.
+struct RefusedRow {
+  std::uint64_t row = 0;
+  Shortage shortage;
+};
+
 struct ReplayOutcome {
-  std::optional<OutOfMemoryPicture> first_failure;
+  std::optional<RefusedRow> first_failure;
   std::uint64_t rows = 0;        ///< how many were replayed
   double cpu_seconds = 0;        ///< of the replaying thread, the policy and its driver calls
   std::vector<Sample> timeline;  ///< one sample each so many rows, and one at the end

@@ -34,21 +34,23 @@ Driver& uncounted(Device& device) {
 }  // namespace
 
 std::shared_ptr<LivePool> LivePool::make(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space,
-                                         Bytes limit, const Sharing& sharing) {
-  return std::shared_ptr<LivePool>(new LivePool(std::move(devices), make_space, limit, sharing));
+                                         const Limits& limits, const Sharing& sharing) {
+  return std::shared_ptr<LivePool>(new LivePool(std::move(devices), make_space, limits, sharing));
 }
 
-LivePool::LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space, Bytes limit,
+LivePool::LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space, const Limits& limits,
                    const Sharing& sharing)
     : given_(std::move(devices)),
       sharing_(sharing),
       counting_(uncounted(*given_.front()), counting_of(*given_.front())),
       devices_(counted(given_, counting_)),
       events_(devices_, streams_),
-      pool_(std::in_place, make_space(devices_, events_, limit), events_) {
+      pool_(std::in_place, make_space(devices_, events_, limits.most()), events_),
+      limits_(limits) {
   for (const auto& device : devices_) device->context();
   pool_->policy_space().set_unlocker(unlocker_);
   if (sharing_.is_default_space) add_shareable_space();
+  neighbour_.emplace(pool_->policy_space().location() == Location::device ? given_ : Devices{}, pool_->budget());
   counting_.reset();
 }
 
@@ -156,9 +158,11 @@ bool LivePool::preallocate(Bytes size, const StreamName& stream, Shortage& short
 Shortage LivePool::shortage_locked() {
   for (const auto& space : pool_->spaces())
     if (BareAddresses* bare = space->facets().bare_addresses) bare->release_bare_addresses();
-  Shortage shortage{.failure = pool_->failure(), .pending_on = {}, .device_free = pool_->policy_space().free_outside()};
-  for (const auto& [stream, bytes] : shortage.failure.pending_on)
-    shortage.pending_on.emplace_back(streams_.handle_of(stream), bytes);
+  Shortage shortage = pool_->shortage(pool_->policy_space().free_outside());
+  shortage.limits = limits_;
+  // A pool over several devices may hold its memory on the others of them.
+  shortage.held_by_other_pools = std::min(neighbour_->held_by_others(), shortage.held_elsewhere());
+  for (Shortage::Waiting& waiting : shortage.pending_on) waiting.handle = streams_.handle_of(waiting.stream);
   return shortage;
 }
 
@@ -242,6 +246,7 @@ void LivePool::close() {
     synchronize();  // unmapping does not wait for the device
   }
   pool_.reset();
+  neighbour_.reset();
 }
 
 bool LivePool::is_open() const {
@@ -252,7 +257,19 @@ bool LivePool::is_open() const {
 
 void LivePool::set_limit(Bytes limit) {
   const auto lock = open_lock();
-  pool_->set_limit(limit);
+  limits_.limit = limit;
+  pool_->set_limit(limits_.most());
+}
+
+void LivePool::set_limits(const Limits& limits) {
+  const auto lock = open_lock();
+  limits_ = limits;
+  pool_->set_limit(limits_.most());
+}
+
+Limits LivePool::limits() const {
+  const auto lock = open_lock();
+  return limits_;
 }
 
 void LivePool::reset_peaks() {

@@ -20,17 +20,11 @@
 #include "pool/pool.hpp"
 #include "runtime/address_table.hpp"
 #include "runtime/lease.hpp"
+#include "runtime/neighbours.hpp"
 #include "streams/driver_events.hpp"
 #include "streams/stream_table.hpp"
 
 namespace memlake {
-
-/// Why a request found no memory, with streams by handle.
-struct Shortage {
-  Failure failure;
-  std::vector<std::pair<CUstream, Bytes>> pending_on;
-  Bytes device_free;  ///< what the driver could still give, to anybody, where the pool's memory lies
-};
 
 /// Thrown where a request by address finds no memory.
 struct NoMemory {
@@ -91,7 +85,7 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
  public:
   /// Devices of one driver; their numbers in the pool are their places in the list.
   static std::shared_ptr<LivePool> make(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space,
-                                        Bytes limit, const Sharing& sharing = {});
+                                        const Limits& limits, const Sharing& sharing = {});
   LivePool(const LivePool&) = delete;
   LivePool& operator=(const LivePool&) = delete;
   /// Waits for the device and gives everything back; in a child, on a closed device or at exit nothing.
@@ -133,7 +127,10 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   void close();
 
   bool is_open() const;
+  /// The one of its limits that may be changed at any time.
   void set_limit(Bytes limit);
+  void set_limits(const Limits& limits);
+  [[nodiscard]] Limits limits() const;
   void reset_peaks();
   void reset_held_peak();
   void reset_active_peak();
@@ -167,7 +164,7 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
  private:
   friend class Lease;
 
-  LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space, Bytes limit,
+  LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space, const Limits& limits,
            const Sharing& sharing);
 
   /// False if it must go through free(), or if it is pinned: only the lock keeps the pins as they are.
@@ -246,6 +243,8 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   ShareableSpace* shareable_ = nullptr;  // of the pool, once it was needed
   AddressTable by_address_;              // what allocate_at() gave
   std::unique_ptr<RowLog> log_;
+  Limits limits_;
+  std::optional<Neighbour> neighbour_;  // nothing after close()
 };
 
 }  // namespace memlake

@@ -43,12 +43,12 @@ class Ledger {
   void add(Bytes bytes, std::size_t place = 0) {
     places_[place].held = places_[place].held + bytes;
     held_ = held_ + bytes;
-    outer_ == nullptr ? budget_->held.add(bytes) : outer_->add(bytes);
+    outer_ == nullptr ? budget_->add(bytes) : outer_->add(bytes);
   }
   void subtract(Bytes bytes, std::size_t place = 0) {
     places_[place].held = places_[place].held - bytes;
     held_ = held_ - bytes;
-    outer_ == nullptr ? budget_->held.subtract(bytes) : outer_->subtract(bytes);
+    outer_ == nullptr ? budget_->subtract(bytes) : outer_->subtract(bytes);
   }
   void promise(Bytes bytes, std::size_t place) {
     places_[place].promised = places_[place].promised + bytes;

@@ -36,7 +36,7 @@ __all__ = [
 _OF_DETAILS = frozenset(
     {
         *("asked", "limit", "held", "live", "pending", "free", "largest_contiguous", "largest_stitchable"),
-        *("pending_on", "tried", "reason", "hint"),
+        *("pending_on", "tried", "reason", "binds", "hint"),
     }
 )
 
@@ -53,7 +53,7 @@ class OutOfMemory(MemlakeError, MemoryError):  # noqa: N818
     Attributes:
         details: a `memlake.pool.shortage.Shortage` with the figures of the message, or None. These figures are also
             attributes of the exception itself: `asked`, `limit`, `held`, `free`, `largest_contiguous`,
-            `largest_stitchable`, `pending_on`, `tried`, `reason`, `hint`.
+            `largest_stitchable`, `pending_on`, `tried`, `reason`, `binds`, `hint`.
     """
 
     def __init__(self, message: str, details: Any = None) -> None:

@@ -226,7 +226,7 @@ TEST(memory_that_was_taken_in_advance_needs_no_further_driver_call) {
     expect_sound(*pool);
     EXPECT(pool->allocate_at_once(MiB * 200, {}).has_value());
     EXPECT(!pool->preallocate(GiB, {}, shortage));
-    EXPECT_EQ(shortage.failure.request.requested.count, GiB.count);
+    EXPECT_EQ(shortage.request.requested.count, GiB.count);
     expect_sound(*pool);
   }
 }
@@ -238,8 +238,8 @@ TEST(the_limit_holds_for_every_policy) {
     Shortage shortage;
     Lease first = take(*pool, MiB * 60);
     EXPECT(!pool->allocate(MiB * 60, {}, shortage).has_value());
-    EXPECT_EQ(shortage.failure.limit.count, (MiB * 100).count);
-    EXPECT(!shortage.failure.tried.empty());
+    EXPECT_EQ(shortage.limits.limit.count, (MiB * 100).count);
+    EXPECT(!shortage.tried.empty());
     pool->set_limit(MiB * 200);
     Lease second = take(*pool, MiB * 60);
     EXPECT(pool->held() <= MiB * 200);

@@ -110,7 +110,7 @@ struct Deed {
 };
 
 /// Why the last of them fails on a device of 100 MiB.
-OutOfMemoryPicture failure_of(const std::vector<Deed>& deeds, Bytes limit = TorchOptions::kUnlimited) {
+Shortage failure_of(const std::vector<Deed>& deeds, Bytes limit = TorchOptions::kUnlimited) {
   std::vector<std::uint8_t> op;
   std::vector<std::uint32_t> id;
   std::vector<std::uint64_t> bytes;
@@ -126,23 +126,22 @@ OutOfMemoryPicture failure_of(const std::vector<Deed>& deeds, Bytes limit = Torc
   Pool pool(device.device(), std::make_unique<TorchRules>(TorchOptions{}), events, limit);
   const ReplayOutcome outcome = replay({op, id, bytes, stream}, pool, events, {});
   EXPECT(outcome.first_failure && outcome.first_failure->row + 1 == deeds.size());
-  return outcome.first_failure.value_or(OutOfMemoryPicture{});
+  return outcome.first_failure.value_or(RefusedRow{}).shortage;
 }
 
 TEST(a_failure_says_why) {
-  using Reason = OutOfMemoryReason;
-  EXPECT(failure_of({{0, MiB * 60}, {1, MiB * 60}}).reason == Reason::physical_memory);
-  EXPECT(failure_of({{0, MiB * 30}, {1, MiB * 30}}, MiB * 40).reason == Reason::limit);
-  EXPECT(failure_of({{0, MiB * 30}, {1, MiB * 90}}, MiB * 40).reason == Reason::physical_memory);
+  EXPECT(reason_of(failure_of({{0, MiB * 60}, {1, MiB * 60}})) == Reason::physical);
+  EXPECT(reason_of(failure_of({{0, MiB * 30}, {1, MiB * 30}}, MiB * 40)) == Reason::limit);
+  EXPECT(reason_of(failure_of({{0, MiB * 30}, {1, MiB * 90}}, MiB * 40)) == Reason::physical);
   // One segment of 90 MiB, free at both ends; a live block keeps the middle.
-  const OutOfMemoryPicture scattered =
-      failure_of({{0, MiB * 90}, {0}, {1, MiB * 40}, {2, MiB * 10}, {1}, {3, MiB * 60}});
-  EXPECT(scattered.reason == Reason::contiguous_range);
+  const Shortage scattered = failure_of({{0, MiB * 90}, {0}, {1, MiB * 40}, {2, MiB * 10}, {1}, {3, MiB * 60}});
+  EXPECT(reason_of(scattered) == Reason::contiguous);
   EXPECT_EQ(scattered.free.count, (MiB * 80).count);
   EXPECT_EQ(scattered.largest_usable.count, (MiB * 40).count);
   // Its first 40 MiB are awaited by stream 1 when they are asked for; what the wait frees is not searched.
-  EXPECT(failure_of({{0, MiB * 90}, {0}, {1, MiB * 40}, {2, MiB * 10}, {3, MiB * 40}, {1, {0}, 1}, {4, MiB * 40}})
-             .reason == Reason::pending);
+  EXPECT(reason_of(failure_of(
+             {{0, MiB * 90}, {0}, {1, MiB * 40}, {2, MiB * 10}, {3, MiB * 40}, {1, {0}, 1}, {4, MiB * 40}})) ==
+         Reason::pending);
 }
 
 TEST(a_failure_says_what_the_pool_looked_like) {
@@ -155,7 +154,7 @@ TEST(a_failure_says_what_the_pool_looked_like) {
   Pool pool(device.device(), std::make_unique<TorchRules>(TorchOptions{}), events, TorchOptions::kUnlimited);
   const ReplayOutcome outcome = replay({op, id, bytes, stream}, pool, events, {.rows_per_sample = 1});
   EXPECT(outcome.first_failure && outcome.first_failure->row == 1);
-  EXPECT_EQ(outcome.first_failure->held.count, (MiB * 30).count);
+  EXPECT_EQ(outcome.first_failure->shortage.held.count, (MiB * 30).count);
   EXPECT_EQ(outcome.rows, 1U);
   EXPECT_EQ(outcome.timeline.back().held.count, (MiB * 30).count);
 }

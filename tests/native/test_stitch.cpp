@@ -326,7 +326,7 @@ TEST(a_refused_request_leaves_views_and_memory_as_they_were) {
   s.expect_sound();
   EXPECT_EQ(s.held().count, held.count);
   EXPECT_EQ(s.space.views().size(), 1u);
-  EXPECT(!s.pool.failure().tried.empty());
+  EXPECT(!s.pool.shortage().tried.empty());
 }
 
 TEST(trimming_evicts_the_views_over_what_goes) {

@@ -145,6 +145,17 @@ Bytes CudaPoolSpace::largest_free() const {
   return {now > used ? now - used : 0};
 }
 
+Outlook CudaPoolSpace::outlook(const Attempt&, Bytes device_free) const {
+  Outlook outlook;
+  outlook.room = room_within(device_free);
+  outlook.free_for_it = largest_free();
+  outlook.in_one_range = std::max(outlook.free_for_it, outlook.room);
+  outlook.advice =
+      "enough memory is free, but not in one piece that CUDA's pool can give to this stream; close some buffers, or "
+      "ask for less";
+  return outlook;
+}
+
 ReuseRules CudaPoolSpace::reuse_rules() const {
   return {.follow_event_dependencies = pool_.get(CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES) != 0,
           .allow_opportunistic = pool_.get(CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC) != 0,

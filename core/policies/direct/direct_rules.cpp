@@ -1,5 +1,7 @@
 #include "policies/direct/direct_rules.hpp"
 
+#include <algorithm>
+
 namespace memlake {
 
 namespace {
@@ -29,6 +31,11 @@ Step DirectRules::next(Climb& climb, const SegmentView& view) const {
   const bool is_over_limit = view.held + climb.attempt.rounded > view.limit;
   if (climb.rung != Rung::grow || climb.attempt.has_failed || is_over_limit) return {.kind = Step::Kind::next_rung};
   return {.kind = Step::Kind::new_segment, .size = climb.attempt.rounded};
+}
+
+Growth DirectRules::growth(const Attempt& attempt, const SegmentView& view, Bytes device_free) const {
+  const Bytes step = attempt.rounded < MiB ? kSmallStep : kLargeStep;
+  return {.page = step, .in_one_range = std::min(view.room(), device_free).rounded_down(step)};
 }
 
 bool DirectRules::splits(const Block&, Bytes) const { return false; }

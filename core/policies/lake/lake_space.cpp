@@ -67,6 +67,7 @@ Block* LakeSpace::climb(Rung rung, Attempt& attempt) {
   Lane& lane = lane_of(stream, size <= kLargestSmall);
   switch (rung) {
     case Rung::search_ordered:
+      in_one_range_.reset();
       reap();
       if (LakeBlock* run = find_ordered(size, stream)) {
         let_wait(stream, *run);
@@ -269,6 +270,17 @@ std::uint64_t LakeSpace::generation(const Block& block) const {
   return latest;
 }
 
-Bytes LakeSpace::free_for(const Attempt&) const { return ledger_.held() + ledger_.spilled().now - used_; }
+Outlook LakeSpace::outlook(const Attempt&, Bytes device_free) const {
+  Outlook outlook;
+  outlook.page = granule_;
+  outlook.room = room_within(device_free);
+  outlook.free_for_it = ledger_.held() + ledger_.spilled().now - used_;
+  outlook.in_one_range = std::max(in_one_range_.value_or(most_from(nullptr)), largest_free());
+  outlook.grows_from = outlook.in_one_range - std::min(outlook.in_one_range, room());
+  outlook.advice =
+      "enough memory is free, but in parts of chunks between live buffers, which lake cannot move; close some buffers, "
+      "or ask for less";
+  return outlook;
+}
 
 }  // namespace memlake

@@ -11,6 +11,7 @@
 #include <array>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/error.hpp"
@@ -58,7 +59,8 @@ class LakeSpace final : public Space, StreamReuse, SeveralOwners, Crowding, Seve
   [[nodiscard]] std::size_t segment_count() const override;
   [[nodiscard]] Bytes largest_free() const override;
   [[nodiscard]] Bytes largest_free(StreamId stream) const override;
-  [[nodiscard]] Bytes free_for(const Attempt& attempt) const override;
+  [[nodiscard]] const char* policy_name() const override { return "lake"; }
+  [[nodiscard]] Outlook outlook(const Attempt& attempt, Bytes device_free) const override;
   [[nodiscard]] std::uint64_t generation(const Block& block) const override;
   void check(InvariantReport& report) const override;
 
@@ -177,6 +179,8 @@ class LakeSpace final : public Space, StreamReuse, SeveralOwners, Crowding, Seve
   [[nodiscard]] std::optional<Part> odd_part(LakeBlock* run) const;
   [[nodiscard]] std::optional<Part> largest_odd_part(const LakeBlock* except) const;
   [[nodiscard]] std::optional<Plan> plan(Lane& lane, Bytes size);
+  /// How much a plan could show in one range that begins with the free block `run`; null: with none.
+  [[nodiscard]] Bytes most_from(const LakeBlock* run) const;
   void split_excess(Plan& plan, Bytes size, Bytes excess);
 
   // Acting (lake_executor.cpp).
@@ -262,7 +266,8 @@ class LakeSpace final : public Space, StreamReuse, SeveralOwners, Crowding, Seve
   std::uint64_t ranges_made_ = 0;
   Bytes used_;  // by live and pending blocks
   Bytes ever_freed_;
-  Bytes largest_chunk_;  // ever made
+  Bytes largest_chunk_;                // ever made
+  std::optional<Bytes> in_one_range_;  // what the last plan of this request counted, if it was not enough
   LakeCounters counters_;
 };
 

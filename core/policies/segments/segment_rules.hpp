@@ -17,6 +17,16 @@ struct SegmentView {
   Bytes held;
   Bytes device_total;
   Bytes limit;  ///< what may be held; the largest number if there is no limit
+
+  /// What the limit leaves.
+  [[nodiscard]] Bytes room() const { return limit > held ? limit - held : Bytes{0}; }
+};
+
+/// What new memory could have done for a request.
+struct Growth {
+  Bytes page{1};          ///< it comes in multiples of this
+  Bytes grows_from{0};    ///< free memory that it would have been added to
+  Bytes in_one_range{0};  ///< the largest piece that there would have been
 };
 
 /// One instruction of the rules to their space.
@@ -54,6 +64,8 @@ class SegmentRules {
   SegmentRules& operator=(const SegmentRules&) = delete;
   virtual ~SegmentRules() = default;
 
+  /// Of the policy.
+  [[nodiscard]] virtual const char* name() const = 0;
   [[nodiscard]] virtual Bytes round(Bytes requested) const = 0;
   [[nodiscard]] virtual bool is_small(Bytes rounded) const = 0;
 
@@ -64,6 +76,9 @@ class SegmentRules {
   [[nodiscard]] virtual Ladder ladder() const = 0;
   /// The next step on a rung. `climb.attempt.has_failed`: the last step could not be done.
   virtual Step next(Climb& climb, const SegmentView& view) const = 0;
+
+  /// What new memory could have done for a request that was refused. `device_free`: what the driver can still give.
+  [[nodiscard]] virtual Growth growth(const Attempt& attempt, const SegmentView& view, Bytes device_free) const = 0;
 
   /// Is a block so much larger than the request that its rest becomes a block of its own?
   [[nodiscard]] virtual bool splits(const Block& block, Bytes rounded) const = 0;

@@ -117,15 +117,6 @@ std::uint64_t SegmentSpace::generation(const Block& block) const {
   return of_segment + static_cast<const ExpandableSegment&>(*block.memory).generation({block.address, block.size});
 }
 
-Bytes SegmentSpace::free_for(const Attempt& attempt) const {
-  Bytes usable{0};
-  const BlockGroup& group = rules_->is_small(attempt.rounded) ? blocks_.small : blocks_.large;
-  const FreeIndex* index = group.index_of(attempt.request.stream);
-  for (const Block* block = index == nullptr ? nullptr : index->first(); block != nullptr; block = index->after(block))
-    usable = usable + block->size;
-  return usable;
-}
-
 void SegmentSpace::run(const Step& step, Climb& climb) {
   Attempt& attempt = climb.attempt;
   attempt.has_failed = false;

@@ -4,6 +4,7 @@
 // the next step and carries it out; a step that fails leaves everything as it was.
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "blocks/lone_addresses.hpp"
@@ -43,7 +44,8 @@ class SegmentSpace final : public Space, BareAddresses, PeerAccess {
   [[nodiscard]] std::size_t segment_count() const override { return segments_.size(); }
   [[nodiscard]] Bytes largest_free() const override;
   [[nodiscard]] Bytes largest_free(StreamId stream) const override;
-  [[nodiscard]] Bytes free_for(const Attempt& attempt) const override;
+  [[nodiscard]] const char* policy_name() const override { return rules_->name(); }
+  [[nodiscard]] Outlook outlook(const Attempt& attempt, Bytes device_free) const override;
   [[nodiscard]] std::uint64_t generation(const Block& block) const override;
   void check(InvariantReport& report) const override;
 
@@ -54,6 +56,8 @@ class SegmentSpace final : public Space, BareAddresses, PeerAccess {
   void release_bare_addresses() override;
   void change_access(const Devices& added, const Devices& removed) override;
   [[nodiscard]] SegmentView view() const;
+  /// What helps where enough memory is free and yet none of it fits.
+  [[nodiscard]] std::string advice_for(const Attempt& attempt, Bytes room) const;
   BlockGroup& group_for(Bytes rounded) { return rules_->is_small(rounded) ? blocks_.small : blocks_.large; }
   /// Takes an indexed free block out of its index, cut to size.
   Block* cut(Block* block, Bytes rounded);

@@ -200,10 +200,17 @@ Bytes ShareableSpace::largest_free(StreamId stream) const {
   return largest;
 }
 
-Bytes ShareableSpace::free_for(const Attempt&) const {
-  Bytes free{0};
-  for_each_free([&](const ShareableRange& range) { free = free + range.range.size; });
-  return free;
+Outlook ShareableSpace::outlook(const Attempt&, Bytes device_free) const {
+  Outlook outlook;
+  outlook.page = granule_;
+  outlook.room = room_within(device_free);
+  for_each_free([&](const ShareableRange& range) { outlook.free_for_it = outlook.free_for_it + range.range.size; });
+  outlook.grows_from = outlook.free_for_it;
+  outlook.in_one_range = outlook.free_for_it + down(outlook.room);
+  outlook.advice =
+      "enough memory is free, but other buffers of the pool lie in its chunks, and a shareable buffer owns its chunks "
+      "whole; close buffers that are not shareable, or ask for less";
+  return outlook;
 }
 
 void ShareableSpace::change_access(const Devices& added, const Devices& removed) {

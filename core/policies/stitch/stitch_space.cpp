@@ -356,9 +356,23 @@ Bytes StitchSpace::largest_free(StreamId stream) const {
   return index == nullptr || index->is_empty() ? small : std::max(small, index->last()->size);
 }
 
-Bytes StitchSpace::free_for(const Attempt& attempt) const {
-  if (torch::is_small(attempt.rounded)) return small_.free_for(attempt);
-  return blocks_.free_bytes_of(attempt.request.stream);
+Outlook StitchSpace::outlook(const Attempt& attempt, Bytes device_free) const {
+  if (torch::is_small(attempt.rounded)) {
+    Outlook outlook = small_.outlook(attempt, device_free);
+    outlook.room = room_within(device_free);
+    return outlook;
+  }
+  Outlook outlook;
+  outlook.page = blocks_.chunk();
+  outlook.room = room_within(device_free);
+  outlook.free_for_it = blocks_.free_bytes_of(attempt.request.stream);
+  // Free memory of other streams is given back and made anew, and so is a piece that would need a view too many.
+  for (const Block* block : free_blocks()) outlook.grows_from = outlook.grows_from + block->size;
+  outlook.in_one_range = outlook.grows_from + outlook.room.rounded_down(blocks_.chunk());
+  outlook.advice =
+      "enough memory is free, but small requests and chunks that are partly in use keep it, and stitch takes whole "
+      "chunks; close the buffers beside it, or ask for less";
+  return outlook;
 }
 
 std::uint64_t StitchSpace::generation(const Block& block) const {

@@ -14,6 +14,8 @@ class TorchRules final : public SegmentRules {
  public:
   explicit TorchRules(const TorchOptions& options) : options_(options) {}
 
+  [[nodiscard]] const char* name() const override { return options_.is_expandable ? "expandable" : "caching"; }
+  [[nodiscard]] Growth growth(const Attempt& attempt, const SegmentView& view, Bytes device_free) const override;
   [[nodiscard]] Bytes round(Bytes requested) const override;
   [[nodiscard]] bool is_small(Bytes rounded) const override;
   [[nodiscard]] Block* find(Bytes rounded, StreamId stream, BlockGroup& group) const override;

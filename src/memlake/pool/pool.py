@@ -169,13 +169,14 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         super().__init__(
             cores,
             self._policy.configuration,
-            self._effective_limit(),
+            self._limit,
             Buffer,
             shareable=shares,
             placement=placement,
             location=location,
             may_spill=spill is not None,
-            max_size=self._max_size or 0,
+            max_size=self._max_size,
+            memory_fraction=self._policy.limit_on(total),
         )
         self._is_made = True
         self._set_release_threshold(threshold)
@@ -238,7 +239,7 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         new = None if limit is None else parse_bytes(limit, of=self._total, what="limit")
         old, self._limit = self._limit, new
         try:
-            self._set_limit(self._effective_limit())
+            self._set_limit(new)
         except BaseException:
             self._limit = old
             raise
@@ -395,8 +396,8 @@ class Pool(_native.Pool, PoolAttributes, Closable):
             # A function that always asks for a retry must not block the caller forever.
             may_ask = tries < _MOST_TRIES and in_vain < _MOST_IN_VAIN
             if not may_ask or not any(function(size) for function in self.on_failure):
-                shortage = Shortage.of(refusal, self._policy, self._location)
-                raise OutOfMemory(shortage.to_text(), shortage)
+                shortage = Shortage.of(refusal)
+                raise OutOfMemory(shortage.text, shortage)
             tries += 1
             answer = attempt()
             has_helped = isinstance(answer, dict) and any(

@@ -24,9 +24,9 @@ class Failure:
         step: the number of the step that the row is in; None before the first step, and in a trace without steps.
         tag: who asked, as the trace says; empty if it does not.
         reason: ``"no physical memory"`` (too little is free), ``"no contiguous range"`` (enough is free, but not in one
-            piece that the request may use), ``"pending on a stream"`` (enough would be free, but another stream had not
-            passed yet), ``"limit"`` (the device has it, the limit forbids it) or ``"no addresses"`` (no range of
-            addresses is left to map memory to).
+            piece that the request may use, or not in the whole pages that the policy takes), ``"pending on a stream"``
+            (enough would be free, but another stream had not passed yet), ``"limit"`` (the device has it, the limit
+            forbids it) or ``"no addresses"`` (no range of addresses is left to map memory to).
         requested: what was asked for.
         stream: on which stream.
         held: physical memory that the pool held, after it had given back what it could.
@@ -80,6 +80,8 @@ class Failure:
 
     def _why(self) -> str:
         left = self._left()
+        if self.reason == "no contiguous range" and not self.free:
+            return f"but of the {format_bytes(left)} that are left the policy takes only whole pages"
         if self.reason == "no contiguous range":
             most = f"no more than {format_bytes(self.largest_usable)}" if self.largest_usable else "nothing"
             more = f", and the driver has {format_bytes(left)} more" if left else ""

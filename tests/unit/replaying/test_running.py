@@ -98,6 +98,7 @@ def test_going_on_counts_every_request_that_finds_nothing(scattered):
     ("capacity", "limit", "policy", "reason", "words"),
     [
         ("100MiB", None, "caching", "no contiguous range", "80 MiB are held and free, but no more than 40 MiB"),
+        ("95MiB", None, "expandable", "no contiguous range", "but of the 95 MiB that are left the policy takes only"),
         ("60MiB", None, "direct", "no physical memory", "90 MiB are asked for, but 0 B are in use already and 60 MiB"),
         ("200MiB", "80MiB", "direct", "limit", "the limit is 80 MiB"),
         ("200MiB", "40%", "caching", "limit", "the limit is 80 MiB"),

@@ -1,0 +1,56 @@
+// The part of TorchRules that says what new memory could have done for a request that was refused.
+
+#include <algorithm>
+
+#include "policies/torch/torch_rules.hpp"
+#include "policies/torch/torch_sizes.hpp"
+
+namespace memlake {
+
+namespace {
+
+bool is_allocatable(const Block* block) {
+  return block != nullptr && (block->state == BlockState::free || block->state == BlockState::unmapped);
+}
+
+/// The place of the stream's expandable segments where `new_memory` makes the largest piece.
+Growth best_place(const BlockGroup& group, StreamId stream, Bytes new_memory) {
+  Growth best{.in_one_range = new_memory};  // at new addresses
+  for (auto at = group.unmapped.lower_bound({stream, 0}); at != group.unmapped.end() && at->first.first == stream;
+       ++at) {
+    const Block* block = at->second;
+    if (is_allocatable(block->previous)) block = block->previous;
+    Bytes free{0};
+    Bytes all{0};
+    for (; is_allocatable(block); block = block->next) {
+      all = all + block->size;
+      if (block->state == BlockState::free) free = free + block->size;
+    }
+    const Bytes piece = std::min(all, free + new_memory);
+    if (piece > best.in_one_range) best = {.grows_from = free, .in_one_range = piece};
+  }
+  return best;
+}
+
+}  // namespace
+
+Growth TorchRules::growth(const Attempt& attempt, const SegmentView& view, Bytes device_free) const {
+  const Bytes rounded = attempt.rounded;
+  const bool is_small = torch::is_small(rounded);
+  const bool has_own_segment = rounded >= torch::kMinLarge;
+  Bytes page = is_small ? torch::kSmallSegment : options_.large_segment_size;
+  if (!options_.is_expandable) {
+    if (has_own_segment) page = torch::kLargeRounding;
+    return {.page = page, .in_one_range = std::min(view.room(), device_free).rounded_down(page)};
+  }
+  const BlockGroup& group = is_small ? view.blocks.small : view.blocks.large;
+  Growth growth = best_place(group, attempt.request.stream, device_free.rounded_down(page));
+  growth.page = page;
+  // The limit is compared with a whole segment, also where only pages are added.
+  Bytes most = view.room().rounded_down(torch::kLargeRounding);
+  if (!has_own_segment && torch::segment_size(rounded, options_) > view.room()) most = {0};
+  if (growth.in_one_range > most) growth = {.page = page, .in_one_range = most};
+  return growth;
+}
+
+}  // namespace memlake

@@ -1,0 +1,38 @@
+// The part of Pool that says why there was no memory.
+
+#include <set>
+
+#include "pool/pool.hpp"
+
+namespace memlake {
+
+Shortage Pool::shortage(std::optional<Bytes> device_free) const {
+  Shortage shortage;
+  shortage.held = held().now;
+  shortage.device_total = policy_space().device_total();
+  const Bytes alone = shortage.device_total > shortage.held ? shortage.device_total - shortage.held : Bytes{0};
+  shortage.device_free = device_free.value_or(alone);
+  shortage.held_on_host = spilled().now;
+  shortage.live = stats_.allocated.now;
+  shortage.pending = stats_.active.now - stats_.allocated.now;
+  shortage.free = shortage.held + shortage.held_on_host - stats_.active.now;
+  shortage.largest_free = largest_free();
+  shortage.limits.limit = limit();
+  shortage.policy = policy_space().policy_name();
+  shortage.location = policy_space().location();
+  for (const auto& [stream, bytes] : pending_on()) shortage.pending_on.push_back({stream, bytes});
+  if (refusal_.space == nullptr) return shortage;
+  const Attempt& attempt = refusal_.attempt;
+  shortage.request = attempt.request;
+  shortage.rounded = attempt.rounded;
+  shortage.tried = attempt.tried;
+  shortage.largest_usable = refusal_.space->largest_free(attempt.request.stream);
+  shortage.outlook = refusal_.space->outlook(attempt, shortage.device_free);
+  shortage.has_no_addresses = refusal_.has_no_addresses;
+  std::set<StreamId> streams;
+  for_each([&](const Block& block) { streams.insert(block.stream); });
+  shortage.streams_with_memory = streams.size();
+  return shortage;
+}
+
+}  // namespace memlake

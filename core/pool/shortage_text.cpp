@@ -1,0 +1,207 @@
+// What people read about a Shortage. Every sentence must be true for the numbers that choose it; one that may be wrong
+// says so. tests/native/test_shortage.cpp has an input for each.
+
+#include <algorithm>
+#include <sstream>
+
+#include "base/bytes_text.hpp"
+#include "pool/shortage.hpp"
+
+namespace memlake {
+
+namespace {
+
+// The C functions keep a text of 2 KiB, and the hint is at its end.
+constexpr std::size_t kMostStreams = 4;
+constexpr std::size_t kMostTried = 12;
+
+const char* words_for(Tried::What what) {
+  switch (what) {
+    case Tried::What::new_segment:
+      return "a new segment";
+    case Tried::What::new_addresses:
+      return "new addresses";
+    case Tried::What::map:
+      return "more pages";
+    case Tried::What::wait_for_events:
+      return "waiting for all streams";
+    case Tried::What::release:
+      return "giving cached memory back";
+    case Tried::What::wait_on_device:
+      return "letting streams wait on the device";
+    case Tried::What::gather:
+      return "gathering free memory";
+    case Tried::What::spill:
+      return "memory of the host";
+  }
+  return "";
+}
+
+/// "a", "a and b", "a, b and c".
+std::string listed(const std::vector<std::string>& words) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == words.size() ? " and " : ", ") + words[i];
+  return text;
+}
+
+/// How to let the pool hold what it needs; empty if its settings allow it.
+std::string how_to_raise(const Shortage& shortage) {
+  const Bytes needed = shortage.needed();
+  const Limits& limits = shortage.limits;
+  std::vector<std::string> settable;
+  if (limits.limit < needed) settable.emplace_back("the pool's limit");
+  if (limits.memory_fraction < needed) settable.emplace_back("the memory fraction");
+  std::string text;
+  if (!settable.empty()) text = "raise " + listed(settable) + " to at least " + to_text(needed);
+  if (limits.max_size >= needed) return text;
+  return text + (text.empty() ? "" : " and ") + "make a pool whose max_size is at least " + to_text(needed) +
+         ", because max_size cannot be changed";
+}
+
+std::string hint_about_addresses(const Shortage& shortage) {
+  const std::string text = "no range of addresses is left to map memory to; ";
+  if (shortage.streams_with_memory <= 1) return text + "close buffers and call trim(), or ask for less";
+  return text +
+         "every stream that has buffers keeps addresses of its own, so use fewer streams, use them again, or close "
+         "buffers of some and call trim()";
+}
+
+std::string hint_about_pending(const Shortage& shortage) {
+  if (shortage.outlook.is_there_now)
+    return std::string("memory for it became free while the pool waited for streams, after the policy ") +
+           shortage.policy + " had searched; ask again";
+  return to_text(shortage.pending) + " are freed, but streams still use them; wait for these streams, then ask again";
+}
+
+std::string hint_about_limit(const Shortage& shortage) {
+  const Bytes most = shortage.limits.most() + shortage.held_on_host;
+  std::string text = "free at least " + to_text(shortage.needed() - most) + " first, or " + how_to_raise(shortage);
+  if (shortage.has_tried(Tried::What::spill)) text += "; the host has no memory for it either";
+  return text;
+}
+
+std::string hint_about_pages(const Shortage& shortage) {
+  const Outlook& outlook = shortage.outlook;
+  const Bytes missing = shortage.rounded - outlook.grows_from;
+  const Bytes in_pages = missing.rounded_up(outlook.page);
+  const std::string policy = std::string("the policy ") + shortage.policy;
+  const std::string room = to_text(outlook.room);
+  std::string text = policy + " takes new memory in multiples of " + to_text(outlook.page) +
+                     ", so this request needs " + to_text(in_pages) + " more, and only " + room +
+                     " may be taken; ask for less";
+  // A lake needs pieces, too, but small ones.
+  if (outlook.page > kMovable && missing.rounded_up(kMovable) <= outlook.room)
+    text += ", or use the policy lake, which takes multiples of " + to_text(kMovable);
+  return text;
+}
+
+/// Those who have what is missing, if they have enough; else empty.
+std::string hint_about_others(const Shortage& shortage) {
+  const Bytes missing = shortage.needed() - shortage.within_reach();
+  const Bytes pools = shortage.held_by_other_pools;
+  const Bytes elsewhere = shortage.held_elsewhere();
+  if (pools + elsewhere < missing) return {};
+  const bool names_pools = pools.count > 0;
+  const bool names_others = pools < missing || elsewhere >= missing;
+  std::string text;
+  if (names_pools)
+    text =
+        "other pools of this process hold " + to_text(pools) + " of the device: trim() gives back what is free in them";
+  if (names_others)
+    text += (text.empty() ? "" : "; ") + std::string("other processes, or this one without a pool, hold ") +
+            to_text(elsewhere) + " of the device: free memory there";
+  return text + ", or ask for less";
+}
+
+std::string hint_about_memory(const Shortage& shortage) {
+  if (shortage.has_tried(Tried::What::spill))
+    return "neither the devices nor the host have the memory; free some, or ask for less";
+  if (shortage.location != Location::device)
+    return "the host has no more memory to give; free some here or in other programs, or ask for less";
+  if (shortage.rounded > shortage.device_total)
+    return "the device has only " + to_text(shortage.device_total) + " in all; ask for less, or use a larger device";
+  if (shortage.needed() <= shortage.within_reach()) {
+    if (!shortage.has_driver_refused())
+      return "by its numbers the pool has the memory now, so it may have become free meanwhile; ask again";
+    return "the driver refused new memory although it says that " + to_text(shortage.device_free) +
+           " are free: another program may have taken it meanwhile, or the driver needs it; ask again, or ask for less";
+  }
+  std::string text = hint_about_others(shortage);
+  if (text.empty())
+    text =
+        "buffers that are live, or that streams still use, fill the device; free some, ask for less, or use a "
+        "larger device";
+  const std::string raise = how_to_raise(shortage);
+  return raise.empty() ? text : text + "; the pool may not hold so much either: " + raise;
+}
+
+}  // namespace
+
+std::vector<std::string> tried_in_words(const Shortage& shortage) {
+  std::vector<std::string> words;
+  for (const Tried& tried : shortage.tried) {
+    std::string text = words_for(tried.what);
+    if (tried.has_failed) text += " (the driver has no memory)";
+    if (words.empty() || words.back() != text) words.push_back(std::move(text));
+  }
+  return words;
+}
+
+std::string hint_of(const Shortage& shortage) {
+  switch (reason_of(shortage)) {
+    case Reason::addresses:
+      return hint_about_addresses(shortage);
+    case Reason::limit:
+      return hint_about_limit(shortage);
+    case Reason::pages:
+      return hint_about_pages(shortage);
+    case Reason::contiguous:
+      return shortage.outlook.advice;
+    case Reason::pending:
+      return hint_about_pending(shortage);
+    case Reason::physical:
+      return hint_about_memory(shortage);
+  }
+  return {};
+}
+
+std::string to_text(const Shortage& shortage) {
+  std::ostringstream text;
+  text << "no memory for " << to_text(shortage.request.requested);
+  if (shortage.rounded != shortage.request.requested) text << " (rounded up to " << to_text(shortage.rounded) << ")";
+  text << ". The pool holds " << to_text(shortage.held) << " of " << to_text(shortage.most()) << " it may hold";
+  if (shortage.held_on_host.count > 0) text << ", and " << to_text(shortage.held_on_host) << " on the host";
+  text << ": " << to_text(shortage.live) << " live, " << to_text(shortage.pending) << " pending, "
+       << to_text(shortage.free) << " free, the largest free block " << to_text(shortage.largest_free)
+       << "; in one range the policy " << shortage.policy << " could have given "
+       << to_text(shortage.outlook.in_one_range) << ". The "
+       << (shortage.location == Location::device ? "device" : "host") << " has " << to_text(shortage.device_free)
+       << " of " << to_text(shortage.device_total) << " left.";
+  if (shortage.held_by_other_pools.count > 0)
+    text << " Other pools of this process hold " << to_text(shortage.held_by_other_pools) << ".";
+  for (std::size_t i = 0; i < shortage.pending_on.size(); ++i) {
+    if (i == kMostStreams) {
+      text << " and " << shortage.pending_on.size() - i << " more streams";
+      break;
+    }
+    const Shortage::Waiting& waiting = shortage.pending_on[i];
+    text << (i == 0 ? " Waiting: " : ", ") << to_text(waiting.bytes) << " on ";
+    if (waiting.handle.value_or(nullptr) != nullptr) {
+      text << "stream " << static_cast<const void*>(*waiting.handle);
+    } else if (waiting.stream == 0 || waiting.handle) {
+      text << "the default stream";
+    } else {
+      text << "stream " << waiting.stream;
+    }
+  }
+  if (!shortage.pending_on.empty()) text << ".";
+  const std::vector<std::string> tried = tried_in_words(shortage);
+  for (std::size_t i = 0; i < std::min(tried.size(), kMostTried); ++i) text << (i == 0 ? " Tried: " : ", ") << tried[i];
+  if (tried.size() > kMostTried) text << " and more";
+  if (!tried.empty()) text << ".";
+  text << " Hint: " << hint_of(shortage) << ".";
+  return text.str();
+}
+
+}  // namespace memlake

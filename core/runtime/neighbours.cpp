@@ -1,0 +1,62 @@
+#include "runtime/neighbours.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "base/process.hpp"
+
+namespace memlake {
+
+struct Neighbour::Street {
+  const unsigned generation = process_generation();
+  Street* const of_parent;  ///< of the process that this one was forked from; keeps it in the sight of leak checkers
+  std::mutex mutex;         ///< guards what is below; no other lock is taken behind it
+  std::vector<const Neighbour*> pools;
+};
+
+Neighbour::Street& Neighbour::street() {
+  // Never destroyed: pools may be closed while the process ends. A thread of the parent may have held the mutex when a
+  // child was forked, so the child gets another one.
+  static std::atomic<Street*> current{nullptr};
+  Street* known = current.load(std::memory_order_acquire);
+  while (known == nullptr || !is_of_generation(known->generation)) {
+    auto made = std::unique_ptr<Street>(new Street{.of_parent = known, .mutex = {}, .pools = {}});
+    if (current.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel)) known = made.release();
+  }
+  return *known;
+}
+
+Neighbour::Neighbour(Devices devices, std::shared_ptr<const Budget> budget)
+    : devices_(std::move(devices)), budget_(std::move(budget)), street_(street()) {
+  const std::lock_guard lock(street_.mutex);
+  street_.pools.push_back(this);
+}
+
+Neighbour::~Neighbour() {
+  if (!is_of_generation(street_.generation)) return;
+  const std::lock_guard lock(street_.mutex);
+  std::erase(street_.pools, this);
+}
+
+bool Neighbour::shares_device_with(const Neighbour& other) const {
+  return std::ranges::any_of(devices_, [&](const auto& device) {
+    return std::ranges::any_of(other.devices_, [&](const auto& same) {
+      return &same->library() == &device->library() && same->ordinal() == device->ordinal() && same->is_open();
+    });
+  });
+}
+
+Bytes Neighbour::held_by_others() const {
+  if (!is_of_generation(street_.generation)) return {0};
+  const std::lock_guard lock(street_.mutex);
+  Bytes sum{0};
+  for (const Neighbour* other : street_.pools)
+    if (other != this && shares_device_with(*other))
+      sum = sum + Bytes{other->budget_->held_now.load(std::memory_order_relaxed)};
+  return sum;
+}
+
+}  // namespace memlake

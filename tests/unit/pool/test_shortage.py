@@ -1,0 +1,119 @@
+"""What `OutOfMemory` says. The sentences themselves are tested where they are made: tests/native/test_shortage.cpp."""
+
+import ctypes
+import dataclasses
+import pickle
+
+import pytest
+
+import memlake
+from memlake import OutOfMemory
+from memlake.units import format_bytes
+
+MIB = 2**20
+
+
+@pytest.fixture
+def large(memlake_emulator):
+    (gpu,) = memlake_emulator.emulate(memory="1GiB", backing="none")
+    return gpu
+
+
+def refusal(pool, nbytes, **arguments):
+    with pytest.raises(OutOfMemory) as caught:
+        pool.allocate(nbytes, **arguments)
+    return caught.value
+
+
+def test_max_size_is_named_where_it_binds_and_not_the_limit(large):
+    with memlake.Pool(large, max_size="100MiB") as pool:
+        pool.limit = "500MiB"
+        error = refusal(pool, "101MiB")
+        assert (error.reason, error.binds, error.limit) == ("limit", "max_size", 100 * MIB)
+        assert "max_size is at least 101 MiB" in error.hint
+        assert "limit" not in error.hint
+        pool.limit = "50MiB"
+        error = refusal(pool, "60MiB")
+        assert (error.reason, error.binds, error.limit) == ("limit", "limit", 50 * MIB)
+        assert "raise the pool's limit to at least 60 MiB" in error.hint
+        assert "max_size" not in error.hint
+        pool.limit = "60MiB"
+        pool.allocate("60MiB").close()
+
+
+def test_the_memory_fraction_is_named_where_it_binds(large):
+    pool = memlake.Pool(large, memlake.policies.CachingOptions(memory_fraction=0.25))
+    error = refusal(pool, "300MiB")
+    assert error.binds == "memory_fraction"
+    assert "memory fraction" in error.hint
+
+
+@pytest.mark.parametrize("policy", ["lake", "expandable", "caching", "stitch", "direct", "driver"])
+def test_another_pool_of_this_process_is_named(large, policy):
+    idle = memlake.Pool(large)
+    idle.allocate("1000MiB").close()
+    pool = memlake.Pool(large, policy)
+    error = refusal(pool, "500MiB")
+    assert (error.reason, error.binds) == ("physical", "other_pools")
+    assert error.details.held_by_other_pools == 1000 * MIB
+    assert "other pools of this process hold 1000 MiB of the device: trim()" in error.hint
+    idle.trim()
+    pool.allocate("500MiB").close()
+
+
+def test_an_idle_pool_of_the_driver_is_named_too(large):
+    idle = memlake.Pool(large, "driver")
+    idle.allocate("1000MiB").close()
+    assert refusal(memlake.Pool(large), "500MiB").binds == "other_pools"
+
+
+def test_memory_without_a_pool_is_not_a_pool(large):
+    chunk = memlake.vmm.create(large, "900MiB")
+    error = refusal(memlake.Pool(large), "500MiB")
+    assert error.binds == "elsewhere"
+    assert error.details.held_elsewhere == 900 * MIB
+    assert "other pools" not in error.hint
+    chunk.close()
+
+
+def test_what_could_be_stitched_is_less_than_what_was_refused(pool):
+    kept = [pool.allocate("1MiB") for _ in range(50)]
+    del kept[::2]
+    errors = []
+    for size in ("30MiB", "45MiB", "64MiB", "1GiB"):
+        try:
+            pool.allocate(size).close()
+        except OutOfMemory as error:
+            errors.append(error)
+    assert errors
+    assert all(error.largest_stitchable < error.details.rounded for error in errors)
+
+
+def test_the_details_are_numbers_and_the_text_is_theirs(gpu):
+    error = refusal(memlake.Pool(gpu), "65MiB")
+    details = error.details
+    assert str(error) == details.text == details.to_text()
+    assert details.text.endswith(f"Hint: {error.hint}.")
+    assert (details.location, details.policy, details.page) == ("device", "lake", 2 * MIB)
+    assert pickle.loads(pickle.dumps(error)).details == details
+    assert dataclasses.asdict(details)["reason"] == error.reason
+
+
+def test_python_and_c_say_the_same(gpu):
+    library = ctypes.CDLL(str(memlake.native_library()))
+    library.memlake_last_error.restype = ctypes.c_char_p
+    library.memlake_pool_allocate.restype = ctypes.c_void_p
+    pool = memlake.Pool(gpu, "caching", max_size="40MiB")
+    kept = pool.allocate("20MiB")
+    text = str(refusal(pool, "30MiB"))
+    handle = ctypes.c_void_p(pool.native_handle)
+    assert library.memlake_pool_allocate(handle, ctypes.c_size_t(30 * MIB), None) is None
+    assert library.memlake_last_error().decode() == text
+    kept.close()
+
+
+@pytest.mark.parametrize("nbytes", [1, 1023, 1024, 1536, 10**6 + 1, 3 * 2**20 + 7, 10 * 2**30, 2**43 + 5])
+def test_sizes_in_a_text_are_written_as_everywhere(gpu, nbytes):
+    pool = memlake.Pool(gpu, "direct", limit=0)
+    text = str(refusal(pool, nbytes))
+    assert text.startswith(f"no memory for {format_bytes(nbytes)}")
