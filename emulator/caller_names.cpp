@@ -3,8 +3,9 @@
 #include <dlfcn.h>
 
 #include <cstring>
-#include <sstream>
 #include <utility>
+
+#include "sentence.hpp"
 
 namespace memlake::emulator {
 
@@ -14,11 +15,9 @@ std::string name_of_place(const void* place) {
   Dl_info info{};
   if (dladdr(place, &info) == 0 || info.dli_fname == nullptr) return "";
   const char* slash = std::strrchr(info.dli_fname, '/');
-  std::ostringstream out;
-  out << (slash != nullptr ? slash + 1 : info.dli_fname) << "+0x" << std::hex
-      << static_cast<const char*>(place) - static_cast<const char*>(info.dli_fbase);
-  if (info.dli_sname != nullptr) out << " (" << info.dli_sname << ")";
-  return out.str();
+  const auto offset = reinterpret_cast<std::uintptr_t>(place) - reinterpret_cast<std::uintptr_t>(info.dli_fbase);
+  const std::string in_file = text(slash != nullptr ? slash + 1 : info.dli_fname, "+", Hex{offset});
+  return info.dli_sname == nullptr ? in_file : text(in_file, " (", info.dli_sname, ")");
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // The ledger as JSON, for programs, and as text, for people. The keys are documented in docs/reference/emulator.md.
 
 #include <algorithm>
-#include <sstream>
 #include <vector>
 
 #include "driver.hpp"
@@ -205,16 +204,14 @@ std::string Driver::write_json() {
 std::string Driver::write_text() {
   chunks.reclaim();
   pools.reclaim();
-  std::ostringstream out;
+  std::string out = "memlake emulator: ledger at exit\n";
   const auto line = [&](const char* what, std::uint64_t address, std::uint64_t size, const Origin& origin) {
-    out << "  " << what << " " << Hex{address} << ", " << size << " bytes, made by " << origin.call << " (call "
-        << origin.sequence << ", thread " << origin.thread << ", " << callers_.of(origin.caller) << ")\n";
+    out += text("  ", what, " ", Hex{address}, ", ", size, " bytes, made by ", origin.call, " (call ", origin.sequence,
+                ", thread ", origin.thread, ", ", callers_.of(origin.caller), ")\n");
   };
-  out << "memlake emulator: ledger at exit\n";
   for (const auto& device : devices.all())
     if (device->is_open)
-      out << "  device " << device->ordinal << ": " << device->used << " of " << device->config.memory
-          << " bytes in use\n";
+      out += text("  device ", device->ordinal, ": ", device->used, " of ", device->config.memory, " bytes in use\n");
   for (const auto& [address, reservation] : mappings.reservations())
     line("still reserved:", address, reservation.size, reservation.made_by);
   for (const auto* entry : sorted(chunks.handles()))
@@ -227,12 +224,12 @@ std::string Driver::write_text() {
   for (const auto& [address, allocation] : pools.allocations())
     line("still allocated from a pool:", address, allocation.size, allocation.made_by);
   for (const Remark& violation : ledger.violations())
-    out << "  violation in " << violation.origin.call << ": " << violation.sentence << "\n";
+    out += text("  violation in ", violation.origin.call, ": ", violation.sentence, "\n");
   std::uint64_t total = 0;
   for (const auto& [name, count] : ledger.calls()) total += count;
-  out << "  " << total << " driver calls, " << ledger.violations().size() << " violations, " << ledger.warnings().size()
-      << " warnings\n";
-  return out.str();
+  out += text("  ", total, " driver calls, ", ledger.violations().size(), " violations, ", ledger.warnings().size(),
+              " warnings\n");
+  return out;
 }
 
 }  // namespace memlake::emulator

@@ -4,11 +4,10 @@
 // sentence for memlakeEmulatorLastError(). Nothing has been changed when one of these is thrown: validate first, apply
 // afterwards.
 
-#include <cstdint>
-#include <sstream>
 #include <string>
 
 #include "driver/cuda_abi.hpp"
+#include "sentence.hpp"
 
 namespace memlake::emulator {
 
@@ -25,21 +24,6 @@ struct Violation {
   std::string sentence;
   CUresult code = CUDA_ERROR_LAUNCH_FAILED;
 };
-
-/// An address as people read it.
-struct Hex {
-  std::uint64_t value;
-};
-
-inline std::ostream& operator<<(std::ostream& out, Hex hex) { return out << "0x" << std::hex << hex.value << std::dec; }
-
-/// Joins its arguments to one sentence.
-template <class... Parts>
-std::string text(const Parts&... parts) {
-  std::ostringstream out;
-  (out << ... << parts);
-  return out.str();
-}
 
 template <class... Parts>
 [[noreturn]] void refuse(CUresult code, const Parts&... parts) {
