@@ -4,6 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 LOGS := build/logs
+# One build for the package, the native tests and the benchmarks: what they share is compiled once. Of ninja and pip
+# only one may be at work in it, hence no parallel goals; ninja itself uses every core.
+BUILD := build/release
+.NOTPARALLEL:
 QUIETLY := tools/quietly.sh
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # cmake and ninja are the system's, or pip's in .venv where the system has none.
@@ -17,6 +21,7 @@ CXX_SOURCES = $(shell find core emulator bindings tests benchmarks -name '*.cpp'
 VENV_MADE := $(VENV)/made.stamp
 BUILD_TOOLS_INSTALLED := $(VENV)/build_tools.stamp
 PACKAGE_INSTALLED := $(VENV)/package.stamp
+TESTERS_INSTALLED := $(VENV)/testers.stamp
 CLIENTS_INSTALLED := $(VENV)/clients.stamp
 LINTERS_INSTALLED := $(VENV)/linters.stamp
 
@@ -34,23 +39,23 @@ demo: $(PACKAGE_INSTALLED) ## build, and ask which allocator makes a fine-tuning
 
 test: test-native test-python ## build, and run the whole test-suite (C++ and Python)
 
-test-python: $(PACKAGE_INSTALLED) clients ## only the Python tests
+test-python: $(PACKAGE_INSTALLED) $(TESTERS_INSTALLED) clients ## only the Python tests
 	@echo "memlake: running the Python tests"
 	@$(BIN)/python -m pytest
 
 test-native: $(BUILD_TOOLS_INSTALLED) ## only the C++ tests
-	@$(call native,build/native,the native tests,-DMEMLAKE_TESTS=ON)
-	@$(WITH_VENV_PROGRAMS) ctest --test-dir build/native --output-on-failure
+	@$(call native,$(BUILD),the native tests,-DMEMLAKE_TESTS=ON,--target tests)
+	@$(WITH_VENV_PROGRAMS) ctest --test-dir $(BUILD) --output-on-failure
 
 test-gpu: $(PACKAGE_INSTALLED) ## the conformance cases on the real libcuda.so.1, and every difference
 	@$(BIN)/python tests/contract/on_gpu.py
 
 sanitize: $(BUILD_TOOLS_INSTALLED) ## the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	@$(call native,build/sanitize,the native tests with sanitizers,-DMEMLAKE_TESTS=ON -DMEMLAKE_SANITIZE=ON)
+	@$(call native,build/sanitize,the native tests with sanitizers,-DMEMLAKE_TESTS=ON -DMEMLAKE_SANITIZE=ON,--target tests)
 	@$(WITH_VENV_PROGRAMS) ctest --test-dir build/sanitize --output-on-failure
 
 bench: $(PACKAGE_INSTALLED) ## the benchmarks; figures also go to benchmarks/results/
-	@$(call native,build/bench,the benchmarks,-DMEMLAKE_BENCHMARKS=ON,--target emulator_cycle replay_rows abi_rows abi_threads)
+	@$(call native,$(BUILD),the benchmarks,-DMEMLAKE_BENCHMARKS=ON,--target benchmarks)
 	@$(BIN)/python -m benchmarks
 
 # All of them, even if one fails: what is wrong is shown at once.
@@ -115,8 +120,12 @@ $(BUILD_TOOLS_INSTALLED): $(VENV_MADE) pyproject.toml
 $(PACKAGE_INSTALLED): $(BUILD_TOOLS_INSTALLED) $(SOURCES)
 	@touch $@.begun
 	@$(QUIETLY) $(LOGS)/package.log "building and installing memlake into $(VENV)" \
-	  $(WITH_VENV_PROGRAMS) $(PIP) install --no-build-isolation ".[test]"
+	  $(WITH_VENV_PROGRAMS) SKBUILD_BUILD_DIR=$(BUILD) $(PIP) install --no-build-isolation .
 	@mv $@.begun $@
+
+$(TESTERS_INSTALLED): pyproject.toml | $(PACKAGE_INSTALLED)
+	@$(QUIETLY) $(LOGS)/testers.log "installing pytest and hypothesis into $(VENV)" $(PIP) install "memlake[test]"
+	@touch $@
 
 # NVIDIA's own bindings, for the tests that run them on the emulator. Nothing else needs them, so a machine that cannot
 # have them still runs the rest; then there is no stamp, and the next run tries again.

@@ -23,7 +23,7 @@ from benchmarks.example_replays import PASSES, one_core, traces
 from benchmarks.figures import Figure, Figures, Goal
 from benchmarks.replay_against_torch import replay_program
 
-PROGRAM = Path(__file__).resolve().parent.parent / "build" / "bench" / "benchmarks" / "native" / "abi_rows"
+PROGRAM = Path(__file__).resolve().parent.parent / "build" / "release" / "benchmarks" / "native" / "abi_rows"
 POLICIES = ("lake", "caching", "expandable")
 SHARED_TRACES = ("gpt", "mix100k")
 ROUNDS = 5

@@ -10,7 +10,7 @@ from pathlib import Path
 import memlake
 from benchmarks.figures import Figure, Figures, Goal
 
-PROGRAM = Path(__file__).resolve().parent.parent / "build" / "bench" / "benchmarks" / "native" / "abi_threads"
+PROGRAM = Path(__file__).resolve().parent.parent / "build" / "release" / "benchmarks" / "native" / "abi_threads"
 CONF = "driver:emulated,memory:80GiB,backing:none"
 OPERATIONS = 400_000
 ROUNDS = 7

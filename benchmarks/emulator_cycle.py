@@ -14,7 +14,7 @@ from pathlib import Path
 import memlake
 from benchmarks.figures import Figure, Figures, Goal
 
-PROGRAM = Path(__file__).resolve().parent.parent / "build" / "bench" / "benchmarks" / "native" / "emulator_cycle"
+PROGRAM = Path(__file__).resolve().parent.parent / "build" / "release" / "benchmarks" / "native" / "emulator_cycle"
 PASSES = 9
 CASES = {
     # name: (config, cycles per pass, live mappings)

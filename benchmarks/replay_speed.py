@@ -17,7 +17,7 @@ import memlake
 from benchmarks.example_replays import PASSES, capacity_for, one_core, replay_seconds, traces
 from benchmarks.figures import Figure, Figures, Goal
 
-PROGRAM = Path(__file__).resolve().parent.parent / "build" / "bench" / "benchmarks" / "native" / "replay_rows"
+PROGRAM = Path(__file__).resolve().parent.parent / "build" / "release" / "benchmarks" / "native" / "replay_rows"
 POLICIES = ("caching", "expandable", "direct")
 POOLED = ("caching", "expandable")
 
