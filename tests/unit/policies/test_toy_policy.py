@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture(scope="module")
 def environment():
-    default = ROOT / "build/native/tests/native/toy_policy/libmemlake.so"
+    default = ROOT / "build/release/tests/native/toy_policy/libmemlake.so"
     library = Path(os.environ.get("MEMLAKE_TOY_LIBRARY", default))
     if not library.is_file():
         pytest.skip(f"the native tests, which have the policy, are not built: {library} (make test-native)")
