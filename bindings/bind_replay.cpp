@@ -9,8 +9,7 @@
 #include "bindings.hpp"
 #include "integers.hpp"
 #include "policies.hpp"
-#include "replay/replay.hpp"
-#include "replay/replay_device.hpp"
+#include "replay/replay_run.hpp"
 
 namespace memlake::bindings {
 namespace {
@@ -21,45 +20,6 @@ using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
 std::span<const T> as_span(const Column<T>& column) {
   return {column.data(), column.size()};
-}
-
-/// What a replay needs beside the trace, in plain numbers.
-struct ReplaySettings {
-  SpaceMaker make_space;
-  std::uint64_t capacity = 0;
-  std::uint64_t limit = UINT64_MAX;
-  EventMode events = EventMode::immediate;
-  std::uint64_t lag = 0;
-  ReplayOptions options;
-};
-
-struct ReplayReport {
-  PoolStats stats;
-  ReplayOutcome outcome;
-  std::vector<std::pair<std::string, std::uint64_t>> calls;
-  double modelled_us = 0;
-  std::uint64_t host_waits = 0;
-  std::vector<Counter> counters;
-};
-
-ReplayReport run(Library& library, const TraceColumns& trace, const ReplaySettings& settings) {
-  ReplayDevice device(library, {settings.capacity});
-  TraceEvents events(settings.events, settings.lag, device.device());
-  Pool pool(settings.make_space({device.device()}, events, {settings.limit}), events);
-  ReplayReport report;
-  report.outcome = replay(trace, pool, events, settings.options);
-  report.stats = pool.stats();
-  report.modelled_us = device.calls().modelled_us();
-  report.host_waits = events.host_waits;
-  if (const PolicyCounters* counters = pool.policy_space().facets().counters) report.counters = counters->counters();
-  for (std::size_t i = 0; i < call_names.size(); ++i)
-    if (const auto count = device.calls().count(static_cast<Call>(i))) report.calls.emplace_back(call_names[i], count);
-  for (const auto& [name, count] : {std::pair{"cuEventRecord", events.records},
-                                    {"cuEventQuery", events.queries},
-                                    {"cuEventSynchronize", events.synchronisations},
-                                    {"cuStreamWaitEvent", events.stream_waits}})
-    if (count > 0) report.calls.emplace_back(name, count);
-  return report;
 }
 
 nb::object failure_of(const ReplayReport& report) {
@@ -95,7 +55,7 @@ nb::tuple timeline_of(const ReplayReport& report) {
 
 nb::dict calls_of(const ReplayReport& report) {
   nb::dict calls;
-  for (const auto& [name, count] : report.calls) calls[name.c_str()] = count;
+  for (const auto& [name, count] : report.calls) calls[name] = count;
   return calls;
 }
 
@@ -142,17 +102,16 @@ void bind_replay(nb::module_& m) {
          const nb::int_& rows_per_sample) {
         if (op.size() != id.size() || op.size() != bytes.size() || op.size() != stream.size())
           throw nb::value_error("the columns have different lengths");
-        ReplaySettings settings;
-        const ChosenPolicy chosen = choose_policy(policy);
-        settings.make_space = chosen.space_maker();
-        settings.capacity = to_bytes(capacity, "capacity").count;
-        if (!limit.is_none()) settings.limit = to_bytes(nb::cast<nb::int_>(limit), "limit").count;
-        settings.events = event_mode(events);
-        settings.lag = to_count(lag, "lag");
-        settings.options = {goes_on, to_count(rows_per_sample, "rows_per_sample"),
-                            chosen.entry->capabilities.preallocation};
+        const ReplaySettings settings{
+            .policy = choose_policy(policy),
+            .capacity = to_bytes(capacity, "capacity"),
+            .limit = limit.is_none() ? Budget::kUnlimited : to_bytes(nb::cast<nb::int_>(limit), "limit"),
+            .events = event_mode(events),
+            .lag = to_count(lag, "lag"),
+            .goes_on = goes_on,
+            .rows_per_sample = to_count(rows_per_sample, "rows_per_sample")};
         const TraceColumns trace{as_span(op), as_span(id), as_span(bytes), as_span(stream)};
-        return without_gil([&] { return run(emulator, trace, settings); });
+        return without_gil([&] { return run_replay(emulator, trace, settings); });
       },
       nb::arg("emulator"), nb::arg("policy"), nb::arg("op"), nb::arg("id"), nb::arg("bytes"), nb::arg("stream"),
       nb::arg("capacity"), nb::arg("limit").none(), nb::arg("events"), nb::arg("lag"), nb::arg("goes_on"),
