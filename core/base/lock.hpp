@@ -8,8 +8,14 @@
 
 namespace memlake {
 
+namespace test {
+struct LockSabotage;
+}
+
 /// A Lockable of the standard library.
 class Lock {
+  friend struct test::LockSabotage;  // sees whether a thread waits
+
  public:
   Lock() = default;
   Lock(const Lock&) = delete;

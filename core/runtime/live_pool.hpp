@@ -163,6 +163,7 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
 
  private:
   friend class Lease;
+  friend struct test::LockSabotage;  // holds the lock, so that threads meet there
 
   LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space, const Limits& limits,
            const Sharing& sharing);
