@@ -66,8 +66,6 @@ class Space {
   /// The largest free block of any stream, and of one.
   [[nodiscard]] virtual Bytes largest_free() const = 0;
   [[nodiscard]] virtual Bytes largest_free(StreamId stream) const = 0;
-  /// The name of the policy, as people know it.
-  [[nodiscard]] virtual const char* policy_name() const = 0;
   /// What it could have done for a request that it has just refused. `device_free`: what the driver can still give.
   [[nodiscard]] virtual Outlook outlook(const Attempt& attempt, Bytes device_free) const = 0;
 
@@ -107,6 +105,10 @@ class Space {
   [[nodiscard]] const Facets& facets() const { return facets_; }
   [[nodiscard]] Location location() const { return location_; }
 
+  /// The name of its policy, for messages; "" if the registry did not make it. `name` must stay as it is.
+  [[nodiscard]] const char* policy_name() const { return policy_name_; }
+  virtual void set_policy_name(const char* name) { policy_name_ = name; }
+
   /// Its number in the pool.
   [[nodiscard]] std::uint8_t number() const { return number_; }
   void set_number(std::uint8_t number) { number_ = number; }
@@ -140,6 +142,7 @@ class Space {
   mutable Devices accessors_;  // its own, then its peers
   std::size_t own_count_;
   std::uint8_t number_ = 0;
+  const char* policy_name_ = "";
 };
 
 /// Makes the space of a pool: of one policy with its options, on devices, with a limit.

@@ -63,7 +63,6 @@ class RecordedRules final : public SegmentRules {
   RecordedRules(std::unique_ptr<SegmentRules> rules, RecordedPlaces& places)
       : rules_(std::move(rules)), places_(places) {}
 
-  [[nodiscard]] const char* name() const override { return rules_->name(); }
   [[nodiscard]] Growth growth(const Attempt& attempt, const SegmentView& view, Bytes device_free) const override {
     return rules_->growth(attempt, view, device_free);
   }

@@ -447,11 +447,11 @@ class Lease:
 class Pool:
     """A pool of one device; memlake.Pool is made of it."""
 
-    def __init__(self, devices: list[Device], policy: str, limit: int | None, buffer_type: type, shareable: bool = False, placement: str = 'fill', location: str = 'device', may_spill: bool = False, max_size: int = 0) -> None:
+    def __init__(self, devices: list[Device], policy: str, limit: int | None, buffer_type: type, shareable: bool = False, placement: str = 'fill', location: str = 'device', may_spill: bool = False, max_size: int | None = None, memory_fraction: int | None = None) -> None:
         """
         policy: its name with its options, as parse_policy() takes them. buffer_type: a subclass of Lease.
-        shareable: whether buffers that do not say otherwise can be exported. max_size: for CUDA's own pool; 0:
-        none.
+        shareable: whether buffers that do not say otherwise can be exported. limit, max_size, memory_fraction: what
+        it may hold, in bytes; the smallest one binds.
         """
 
     def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.device.stream.StreamLike = None, shareable: bool | None = None) -> memlake.pool.buffer.Buffer:

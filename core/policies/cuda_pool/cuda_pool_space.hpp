@@ -44,7 +44,6 @@ class CudaPoolSpace final : public Space, OrderedFrees, StreamReuse, PeerAccess,
   /// All that is not used: in how many pieces it lies, only the driver knows.
   [[nodiscard]] Bytes largest_free() const override;
   [[nodiscard]] Bytes largest_free(StreamId) const override { return largest_free(); }
-  [[nodiscard]] const char* policy_name() const override { return "driver"; }
   [[nodiscard]] Outlook outlook(const Attempt& attempt, Bytes device_free) const override;
 
   [[nodiscard]] std::uint64_t generation(const Block&) const override { return 0; }

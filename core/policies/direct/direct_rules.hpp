@@ -8,7 +8,6 @@ namespace memlake {
 
 class DirectRules final : public SegmentRules {
  public:
-  [[nodiscard]] const char* name() const override { return "direct"; }
   [[nodiscard]] Growth growth(const Attempt& attempt, const SegmentView& view, Bytes device_free) const override;
   [[nodiscard]] Bytes round(Bytes requested) const override;
   [[nodiscard]] bool is_small(Bytes rounded) const override;

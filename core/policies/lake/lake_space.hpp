@@ -59,7 +59,6 @@ class LakeSpace final : public Space, StreamReuse, SeveralOwners, Crowding, Seve
   [[nodiscard]] std::size_t segment_count() const override;
   [[nodiscard]] Bytes largest_free() const override;
   [[nodiscard]] Bytes largest_free(StreamId stream) const override;
-  [[nodiscard]] const char* policy_name() const override { return "lake"; }
   [[nodiscard]] Outlook outlook(const Attempt& attempt, Bytes device_free) const override;
   [[nodiscard]] std::uint64_t generation(const Block& block) const override;
   void check(InvariantReport& report) const override;

@@ -24,7 +24,12 @@ struct ChosenPolicy {
   std::shared_ptr<const PolicyOptions> options;
 
   [[nodiscard]] SpaceMaker space_maker(const PoolArguments& arguments = {}) const {
-    return options->space_maker(arguments);
+    return [make = options->space_maker(arguments), name = entry->name.c_str()](const Devices& devices,
+                                                                                EventSource& events, Bytes limit) {
+      std::unique_ptr<Space> space = make(devices, events, limit);
+      space->set_policy_name(name);
+      return space;
+    };
   }
 };
 

@@ -29,7 +29,7 @@ std::string SegmentSpace::advice_for(const Attempt& attempt, Bytes room) const {
   if (const Bytes largest = largest_free(); largest >= rounded) {
     const bool is_of_stream = largest_free(attempt.request.stream) >= rounded;
     return "a free piece of " + to_text(largest) + " is large enough, but it is kept for " +
-           (is_of_stream ? "small requests" : "another stream") + ", and the policy " + rules_->name() +
+           (is_of_stream ? "small requests" : "another stream") + ", and the policy " + policy_name() +
            " does not share it; the policy lake does";
   }
   Bytes movable = room;

@@ -64,8 +64,6 @@ class SegmentRules {
   SegmentRules& operator=(const SegmentRules&) = delete;
   virtual ~SegmentRules() = default;
 
-  /// Of the policy.
-  [[nodiscard]] virtual const char* name() const = 0;
   [[nodiscard]] virtual Bytes round(Bytes requested) const = 0;
   [[nodiscard]] virtual bool is_small(Bytes rounded) const = 0;
 

@@ -44,7 +44,6 @@ class SegmentSpace final : public Space, BareAddresses, PeerAccess {
   [[nodiscard]] std::size_t segment_count() const override { return segments_.size(); }
   [[nodiscard]] Bytes largest_free() const override;
   [[nodiscard]] Bytes largest_free(StreamId stream) const override;
-  [[nodiscard]] const char* policy_name() const override { return rules_->name(); }
   [[nodiscard]] Outlook outlook(const Attempt& attempt, Bytes device_free) const override;
   [[nodiscard]] std::uint64_t generation(const Block& block) const override;
   void check(InvariantReport& report) const override;

@@ -53,7 +53,6 @@ class ShareableSpace final : public Space, StreamReuse, SeveralOwners, SeveralPl
   [[nodiscard]] std::size_t segment_count() const override { return ranges_.size(); }
   [[nodiscard]] Bytes largest_free() const override;
   [[nodiscard]] Bytes largest_free(StreamId stream) const override;
-  [[nodiscard]] const char* policy_name() const override { return "shareable"; }
   [[nodiscard]] Outlook outlook(const Attempt& attempt, Bytes device_free) const override;
   [[nodiscard]] std::uint64_t generation(const Block& block) const override;
   void check(InvariantReport& report) const override;

@@ -40,7 +40,10 @@ class StitchSpace final : public Space, PolicyCounters {
   [[nodiscard]] std::size_t segment_count() const override;
   [[nodiscard]] Bytes largest_free() const override;
   [[nodiscard]] Bytes largest_free(StreamId stream) const override;
-  [[nodiscard]] const char* policy_name() const override { return "stitch"; }
+  void set_policy_name(const char* name) override {
+    Space::set_policy_name(name);
+    small_.set_policy_name(name);
+  }
   [[nodiscard]] Outlook outlook(const Attempt& attempt, Bytes device_free) const override;
   [[nodiscard]] std::uint64_t generation(const Block& block) const override;
   void check(InvariantReport& report) const override;

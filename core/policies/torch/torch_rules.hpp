@@ -14,7 +14,6 @@ class TorchRules final : public SegmentRules {
  public:
   explicit TorchRules(const TorchOptions& options) : options_(options) {}
 
-  [[nodiscard]] const char* name() const override { return options_.is_expandable ? "expandable" : "caching"; }
   [[nodiscard]] Growth growth(const Attempt& attempt, const SegmentView& view, Bytes device_free) const override;
   [[nodiscard]] Bytes round(Bytes requested) const override;
   [[nodiscard]] bool is_small(Bytes rounded) const override;

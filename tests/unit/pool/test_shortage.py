@@ -77,7 +77,7 @@ def test_memory_without_a_pool_is_not_a_pool(large):
 
 
 def test_what_could_be_stitched_is_less_than_what_was_refused(pool):
-    kept = [pool.allocate("1MiB") for _ in range(50)]
+    kept = [pool.allocate("1MiB") for _ in range(30)]  # direct takes 2 MiB for each
     del kept[::2]
     errors = []
     for size in ("30MiB", "45MiB", "64MiB", "1GiB"):
@@ -86,7 +86,9 @@ def test_what_could_be_stitched_is_less_than_what_was_refused(pool):
         except OutOfMemory as error:
             errors.append(error)
     assert errors
-    assert all(error.largest_stitchable < error.details.rounded for error in errors)
+    # Only the driver knows in how many pieces the free memory of its own pools lies.
+    certain = [error for error in errors if pool.policy.name != "driver" or error.reason == "physical"]
+    assert all(error.largest_stitchable < error.details.rounded for error in certain)
 
 
 def test_the_details_are_numbers_and_the_text_is_theirs(gpu):
