@@ -4,9 +4,9 @@
 
 #include <concepts>
 #include <cstdint>
-#include <cstdio>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace memlake::emulator {
 
@@ -25,88 +25,44 @@ class Json {
   /// A member of the enclosing object; the body writes its value.
   template <class Body>
   void member(std::string_view key, Body&& body) {
-    separate();
-    quoted(key);
-    out_ += ':';
-    needs_comma_ = false;
+    begin_member(key);
     body();
     needs_comma_ = true;
   }
 
-  void field(std::string_view key, std::string_view text) {
-    member(key, [&] { value(text); });
-  }
+  void field(std::string_view key, std::string_view text);
   void field(std::string_view key, const char* text) { field(key, std::string_view(text)); }
-  void field(std::string_view key, bool flag) {
-    member(key, [&] { raw(flag ? "true" : "false"); });
-  }
+  void field(std::string_view key, bool flag);
   template <std::integral Integer>
     requires(!std::same_as<Integer, bool>)
   void field(std::string_view key, Integer number) {
-    member(key, [&] { raw(std::to_string(number)); });
+    if constexpr (std::signed_integral<Integer>) {
+      signed_field(key, number);
+    } else {
+      unsigned_field(key, number);
+    }
   }
 
-  void value(std::string_view text) {
-    separate();
-    quoted(text);
-    needs_comma_ = true;
-  }
+  void value(std::string_view text);
 
   [[nodiscard]] std::string take() { return std::move(out_); }
 
  private:
   template <class Body>
   void enclosed(char open, char close, Body&& body) {
-    separate();
-    out_ += open;
-    needs_comma_ = false;
+    begin(open);
     body();
-    out_ += close;
-    needs_comma_ = true;
+    end(close);
   }
 
-  void separate() {
-    if (needs_comma_) out_ += ',';
-  }
-
-  void raw(std::string_view text) {
-    separate();
-    out_ += text;
-    needs_comma_ = true;
-  }
-
-  void quoted(std::string_view text) {
-    out_ += '"';
-    while (!text.empty()) {
-      const std::size_t length = character_length(text);
-      if (length == 0) {
-        out_ += "\\ufffd";  // a byte that is not UTF-8, as paths and names can have: JSON has no place for it
-      } else if (text[0] == '"' || text[0] == '\\') {
-        (out_ += '\\') += text[0];
-      } else if (static_cast<unsigned char>(text[0]) < 0x20) {
-        char escaped[8];
-        std::snprintf(escaped, sizeof escaped, "\\u%04x", static_cast<unsigned>(static_cast<unsigned char>(text[0])));
-        out_ += escaped;
-      } else {
-        out_ += text.substr(0, length);
-      }
-      text.remove_prefix(length == 0 ? 1 : length);
-    }
-    out_ += '"';
-  }
-
-  /// How many bytes the first character of a UTF-8 text has; 0 if it is not one.
-  static std::size_t character_length(std::string_view text) {
-    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-    const std::size_t length = byte(0) < 0x80 ? 1 : byte(0) < 0xC2 ? 0 : byte(0) < 0xE0 ? 2 : byte(0) < 0xF0 ? 3 : 4;
-    if (length > text.size() || byte(0) > 0xF4) return 0;
-    for (std::size_t i = 1; i < length; ++i)
-      if ((byte(i) & 0xC0) != 0x80) return 0;
-    // Too long for what they say, surrogates, and beyond the last character.
-    if ((byte(0) == 0xE0 && byte(1) < 0xA0) || (byte(0) == 0xED && byte(1) > 0x9F)) return 0;
-    if ((byte(0) == 0xF0 && byte(1) < 0x90) || (byte(0) == 0xF4 && byte(1) > 0x8F)) return 0;
-    return length;
-  }
+  void begin(char open);
+  void end(char close);
+  void begin_member(std::string_view key);
+  void signed_field(std::string_view key, std::int64_t number);
+  void unsigned_field(std::string_view key, std::uint64_t number);
+  void separate();
+  void raw(std::string_view text);
+  void quoted(std::string_view text);
 
   std::string out_;
   bool needs_comma_ = false;
