@@ -52,4 +52,8 @@ Error::Error(ErrorKind kind, DriverAnswer answer)
       answer_(std::make_shared<const DriverAnswer>(std::move(answer))),
       message_(std::make_shared<const std::string>(sentence(*answer_))) {}
 
+Error::~Error() = default;
+
+const char* Error::what() const noexcept { return message_->c_str(); }
+
 }  // namespace memlake

@@ -43,11 +43,14 @@ class Error : public std::exception {
   Error(ErrorKind kind, std::string message);
   /// The driver answered.
   Error(ErrorKind kind, DriverAnswer answer);
+  Error(const Error&) noexcept = default;
+  Error& operator=(const Error&) noexcept = default;
+  ~Error() override;  // elsewhere, as what(): who throws one need not know how it ends
 
   ErrorKind kind() const noexcept { return kind_; }
   /// Null unless the driver answered.
   const DriverAnswer* answer() const noexcept { return answer_.get(); }
-  const char* what() const noexcept override { return message_->c_str(); }
+  const char* what() const noexcept override;
 
  private:
   // Shared and constant: copying an exception must not throw.
