@@ -1,4 +1,3 @@
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "bindings.hpp"
+#include "columns.hpp"
 #include "integers.hpp"
 #include "policies/registry/registry.hpp"
 #include "policies/torch/torch_policy.hpp"
@@ -17,14 +17,6 @@
 
 namespace memlake::bindings {
 namespace {
-
-template <class T>
-using Column = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-template <class T>
-std::span<T> as_span(const Column<T>& column) {
-  return {column.data(), column.size()};
-}
 
 /// nbytes, requested, state, id (-1: none).
 using BlockTuple = std::tuple<std::uint64_t, std::uint64_t, std::string, std::int64_t>;
@@ -110,9 +102,9 @@ void bind_recorded(nb::module_& m) {
 
   m.def(
       "replay_record",
-      [](Library& emulator, const std::string& policy, const Column<const std::uint8_t>& op,
-         const Column<const std::uint32_t>& id, const Column<const std::uint64_t>& bytes,
-         const Column<const std::uint16_t>& stream, const nb::int_& first_row, const std::vector<SegmentTuple>& initial,
+      [](Library& emulator, const std::string& policy, const Column<std::uint8_t>& op,
+         const Column<std::uint32_t>& id, const Column<std::uint64_t>& bytes,
+         const Column<std::uint16_t>& stream, const nb::int_& first_row, const std::vector<SegmentTuple>& initial,
          const std::vector<EventTuple>& events, const std::string& tie_break, const nb::int_& capacity) {
         if (op.size() != id.size() || op.size() != bytes.size() || op.size() != stream.size())
           throw nb::value_error("the columns have different lengths");

@@ -1,4 +1,3 @@
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -7,20 +6,13 @@
 #include <tuple>
 
 #include "bindings.hpp"
+#include "columns.hpp"
 #include "integers.hpp"
 #include "policies.hpp"
 #include "replay/replay_run.hpp"
 
 namespace memlake::bindings {
 namespace {
-
-template <class T>
-using Column = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-template <class T>
-std::span<const T> as_span(const Column<T>& column) {
-  return {column.data(), column.size()};
-}
 
 nb::object failure_of(const ReplayReport& report) {
   const auto& failure = report.outcome.first_failure;

@@ -11,7 +11,7 @@ template <class Take>
 auto take_or_sleep(Take take) noexcept {
   try {
     return take();
-  } catch (const abi::__forced_unwind&) {
+  } catch (const ::abi::__forced_unwind&) {
     for (;;) pause();
   }
 }

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "config.hpp"
 #include "kernel_limits.hpp"
 #include "refusal.hpp"
 
@@ -18,7 +19,6 @@ namespace {
 constexpr std::uint64_t kUsualBase = 0x2000'0000'0000;
 constexpr std::uint64_t kUsualSize = std::uint64_t{32} << 40;
 constexpr std::uint64_t kSmallestSize = std::uint64_t{16} << 30;
-constexpr std::uint64_t kLargestGranularity = std::uint64_t{1} << 30;
 constexpr int kInaccessible = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
 void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }

@@ -4,16 +4,15 @@
 
 #include <vector>
 
+#include "handles.hpp"
+
 namespace memlake::emulator {
 
 namespace {
 
-constexpr std::uint64_t kHandleBase = 0xE000'0000'0000'0000;  // looks like nothing else; values are never used twice
+constexpr std::uint64_t kChunkHandleBase = 0xE000'0000'0000'0000;  // looks like nothing else; values are never used twice
 constexpr std::uint64_t kHostGranularity = std::uint64_t{2} << 20;
-constexpr int kPosix = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-constexpr int kKnownHandleTypes = 1 | 2 | 4 | 8;
 constexpr unsigned kUsageTilePool = 1;
-constexpr unsigned kUsageHwDecompress = 2;
 
 void check_handle_types(const CUmemAllocationProp& prop, bool is_host) {
   const int types = prop.requestedHandleTypes;
@@ -106,7 +105,7 @@ void Chunks::charge(Chunk& chunk) {
 }
 
 Handle& Chunks::add_handle(Chunk& chunk) {
-  const std::uint64_t value = kHandleBase + next_handle_++;
+  const std::uint64_t value = kChunkHandleBase + next_handle_++;
   ++chunk.handles;
   return handles_.emplace(value, Handle{value, &chunk, 1, 0}).first->second;
 }
@@ -116,7 +115,7 @@ Handle& Chunks::find(std::uint64_t value) {
   const auto found = handles_.find(value);
   if (found != handles_.end() && found->second.references > 0) return found->second;
   if (of_closed_devices_.contains(value)) invalid("handle ", Hex{value}, " belonged to a device that was closed");
-  const bool was_issued = value > kHandleBase && value < kHandleBase + next_handle_;
+  const bool was_issued = value > kChunkHandleBase && value < kChunkHandleBase + next_handle_;
   throw Violation{text("handle ", Hex{value}, was_issued ? " was released already" : " was never given out"),
                   CUDA_ERROR_INVALID_VALUE};
 }

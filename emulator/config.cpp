@@ -15,7 +15,6 @@ namespace memlake::emulator {
 namespace {
 
 constexpr std::uint64_t kLargestDevice = std::uint64_t{1} << 44;       // 16 TiB: what the address window can show
-constexpr std::uint64_t kLargestGranularity = std::uint64_t{1} << 30;  // every address is aligned for every device
 constexpr std::uint64_t kPoolStep = std::uint64_t{2} << 20;
 constexpr int kMostDevices = 64;
 

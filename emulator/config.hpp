@@ -10,6 +10,9 @@
 
 namespace memlake::emulator {
 
+/// Every address is aligned for every device, so no device may ask for a larger granularity.
+inline constexpr std::uint64_t kLargestGranularity = std::uint64_t{1} << 30;
+
 /// The doubtful rules of the driver (docs/reference/emulator.md): strict refuses each, a device may relax each alone.
 enum class Switch : unsigned {
   map_across_reservations,

@@ -1,17 +1,17 @@
 #include "context.hpp"
 
+#include "handles.hpp"
 #include "of_this_thread.hpp"
 
 namespace memlake::emulator {
 
 namespace {
 // Handles are numbers that look like nothing else and are never used twice, so a stale one is always recognised.
-constexpr std::uint64_t kHandleBase = 0x0C0'0000'0000'0000;
-constexpr std::uint64_t kHandleStep = 16;
+constexpr std::uint64_t kContextHandleBase = 0x0C0'0000'0000'0000;
 }  // namespace
 
 Context& Contexts::create(Device& device, bool is_primary, unsigned flags) {
-  const std::uint64_t handle = kHandleBase + kHandleStep * next_++;
+  const std::uint64_t handle = kContextHandleBase + kHandleStep * next_++;
   ++device.live_contexts;
   return all_
       .emplace(handle,

@@ -4,20 +4,12 @@
 #include <bit>
 #include <iterator>
 
+#include "containing.hpp"
 #include "kernel_limits.hpp"
 
 namespace memlake::emulator {
 
 namespace {
-
-/// The element of a map of ranges that contains `address`; end() if none does.
-template <class Ranges>
-auto containing(Ranges& ranges, std::uint64_t address) {
-  auto next = ranges.upper_bound(address);
-  if (next == ranges.begin()) return ranges.end();
-  auto candidate = std::prev(next);
-  return address - candidate->first < candidate->second.size ? candidate : ranges.end();
-}
 
 void check_range(std::uint64_t address, std::uint64_t size) {
   if (address == 0) invalid("the address is 0");

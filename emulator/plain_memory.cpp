@@ -8,8 +8,10 @@
 #include <iterator>
 #include <vector>
 
+#include "containing.hpp"
 #include "kernel_limits.hpp"
 #include "refusal.hpp"
+#include "rounding.hpp"
 
 namespace memlake::emulator {
 
@@ -22,14 +24,10 @@ constexpr std::uint64_t kLargeStep = std::uint64_t{2} << 20;
 constexpr unsigned kHostAllocFlags = 0x07;     // PORTABLE, DEVICEMAP, WRITECOMBINED
 constexpr unsigned kHostRegisterFlags = 0x0F;  // PORTABLE, DEVICEMAP, IOMEMORY, READ_ONLY
 
-std::uint64_t round_up(std::uint64_t bytes, std::uint64_t step) { return (bytes + step - 1) / step * step; }
-
 template <class Ranges>
-auto containing(Ranges& ranges, std::uint64_t address) -> decltype(&ranges.begin()->second) {
-  auto next = ranges.upper_bound(address);
-  if (next == ranges.begin()) return nullptr;
-  auto& candidate = std::prev(next)->second;
-  return address - candidate.address < candidate.size ? &candidate : nullptr;
+auto pointer_to_containing(Ranges& ranges, std::uint64_t address) -> decltype(&ranges.begin()->second) {
+  const auto found = containing(ranges, address);
+  return found == ranges.end() ? nullptr : &found->second;
 }
 
 }  // namespace
@@ -192,9 +190,9 @@ const Allocation* PlainMemory::find(std::uint64_t address) const {
   return found == nullptr || found->is_leaving ? nullptr : found;
 }
 
-const Allocation* PlainMemory::find_for_work(std::uint64_t address) const { return containing(allocations_, address); }
+const Allocation* PlainMemory::find_for_work(std::uint64_t address) const { return pointer_to_containing(allocations_, address); }
 
-const HostAllocation* PlainMemory::find_host(std::uint64_t address) const { return containing(host_, address); }
+const HostAllocation* PlainMemory::find_host(std::uint64_t address) const { return pointer_to_containing(host_, address); }
 
 void PlainMemory::drop_context(const Context& context) {
   std::vector<std::uint64_t> gone;

@@ -5,15 +5,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "handles.hpp"
+
 namespace memlake::emulator {
 
 namespace {
 
 constexpr std::uint64_t kPoolBase = 0x0900'0000'0000'0000;  // looks like nothing else; values are never used twice
-constexpr std::uint64_t kHandleStep = 16;
-constexpr int kPosix = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-constexpr int kKnownHandleTypes = 1 | 2 | 4 | 8;
-constexpr unsigned short kUsageHwDecompress = 2;
 constexpr int kMaxSizeSince = 12020;
 constexpr int kUsageSince = 12080;
 constexpr int kHostSince = 13000;

@@ -4,14 +4,13 @@
 #include <iterator>
 
 #include "refusal.hpp"
+#include "rounding.hpp"
 
 namespace memlake::emulator {
 
 namespace {
 
 constexpr std::uint64_t kHostSegment = std::uint64_t{32} << 20;
-
-std::uint64_t round_up(std::uint64_t bytes, std::uint64_t step) { return (bytes + step - 1) / step * step; }
 
 }  // namespace
 

@@ -28,8 +28,6 @@ void refuse_size(std::uint64_t size) {
 
 namespace {
 
-Address address_of(const void* pointer) { return {reinterpret_cast<std::uint64_t>(pointer)}; }
-
 memlake_pool_stats_t to_c(const LiveStats& stats) {
   const PoolStats& pool = stats.pool;
   return {.struct_size = sizeof(memlake_pool_stats_t),

@@ -47,6 +47,8 @@ inline LivePool& pool_of(memlake_pool* handle) {
   return *live;
 }
 
+inline Address address_of(const void* pointer) { return {reinterpret_cast<std::uint64_t>(pointer)}; }
+
 /// Throws Error(invalid_argument), or NoMemory. `size`: 0 gives nullptr.
 inline void* allocate(LivePool& pool, std::uint64_t size, void* stream) {
   if (size == 0) [[unlikely]]

@@ -34,8 +34,6 @@ void told_from(const char* function, std::atomic<unsigned>& told, Work&& work) n
   }
 }
 
-Address address_of(const void* pointer) { return {reinterpret_cast<std::uint64_t>(pointer)}; }
-
 /// Any pool's, because PyTorch does not say which device it is about.
 LivePool& pool_with(void* pointer) {
   if (LivePool* pool = TorchPools::of_this_process().find(address_of(pointer))) return *pool;

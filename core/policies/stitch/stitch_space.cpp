@@ -357,14 +357,10 @@ Bytes StitchSpace::largest_free(StreamId stream) const {
 }
 
 Outlook StitchSpace::outlook(const Attempt& attempt, Bytes device_free) const {
-  if (torch::is_small(attempt.rounded)) {
-    Outlook outlook = small_.outlook(attempt, device_free);
-    outlook.room = room_within(device_free);
-    return outlook;
-  }
-  Outlook outlook;
-  outlook.page = blocks_.chunk();
+  const bool is_small = torch::is_small(attempt.rounded);
+  Outlook outlook = is_small ? small_.outlook(attempt, device_free) : Outlook{.page = blocks_.chunk()};
   outlook.room = room_within(device_free);
+  if (is_small) return outlook;
   outlook.free_for_it = blocks_.free_bytes_of(attempt.request.stream);
   // Free memory of other streams is given back and made anew, and so is a piece that would need a view too many.
   for (const Block* block : free_blocks()) outlook.grows_from = outlook.grows_from + block->size;

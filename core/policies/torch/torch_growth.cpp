@@ -9,10 +9,6 @@ namespace memlake {
 
 namespace {
 
-bool is_allocatable(const Block* block) {
-  return block != nullptr && (block->state == BlockState::free || block->state == BlockState::unmapped);
-}
-
 /// The place of the stream's expandable segments where `new_memory` makes the largest piece.
 Growth best_place(const BlockGroup& group, StreamId stream, Bytes new_memory) {
   Growth best{.in_one_range = new_memory};  // at new addresses

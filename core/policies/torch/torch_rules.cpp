@@ -22,10 +22,6 @@ Bytes expandable_size(const Block& block) {
   return can_grow ? block.size + block.next->size : block.size;
 }
 
-bool is_allocatable(const Block* block) {
-  return block != nullptr && (block->state == BlockState::free || block->state == BlockState::unmapped);
-}
-
 bool has_room(const Block* block, Bytes size) {
   Bytes room{0};
   for (; room < size && is_allocatable(block); block = block->next) room = room + block->size;

@@ -10,6 +10,11 @@
 
 namespace memlake {
 
+/// Whether an expandable segment can give the block's bytes to a request: they are free, or still without memory.
+inline bool is_allocatable(const Block* block) {
+  return block != nullptr && (block->state == BlockState::free || block->state == BlockState::unmapped);
+}
+
 class TorchRules final : public SegmentRules {
  public:
   explicit TorchRules(const TorchOptions& options) : options_(options) {}
