@@ -89,23 +89,10 @@ Limits to_limits(const nb::object& limit, const nb::object& max_size, const nb::
 nb::dict to_dict(const LiveStats& stats) {
   const PoolStats& pool = stats.pool;
   nb::dict result;
-  result["requested"] = pool.requested.now.count;
-  result["requested_peak"] = pool.requested.peak.count;
-  result["allocated"] = pool.allocated.now.count;
-  result["allocated_peak"] = pool.allocated.peak.count;
-  result["active"] = pool.active.now.count;
-  result["active_peak"] = pool.active.peak.count;
-  result["held"] = pool.held.now.count;
-  result["held_peak"] = pool.held.peak.count;
-  result["held_on_host"] = pool.held_on_host.now.count;
-  result["held_on_host_peak"] = pool.held_on_host.peak.count;
+  for_each_figure(pool, [&](const char* name, std::uint64_t value) { result[name] = value; });
   result["allocated_at_held_peak"] = pool.allocated_at_held_peak.count;
   result["limit"] = stats.limit.count;
   result["largest_free"] = stats.largest_free.count;
-  result["num_allocations"] = pool.allocations;
-  result["num_frees"] = pool.frees;
-  result["num_retries"] = pool.retries;
-  result["num_ooms"] = pool.ooms;
   result["num_live"] = stats.live_count;
   result["num_pending"] = stats.pending_count;
   result["num_segments"] = stats.segment_count;

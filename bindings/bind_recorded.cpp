@@ -102,10 +102,10 @@ void bind_recorded(nb::module_& m) {
 
   m.def(
       "replay_record",
-      [](Library& emulator, const std::string& policy, const Column<std::uint8_t>& op,
-         const Column<std::uint32_t>& id, const Column<std::uint64_t>& bytes,
-         const Column<std::uint16_t>& stream, const nb::int_& first_row, const std::vector<SegmentTuple>& initial,
-         const std::vector<EventTuple>& events, const std::string& tie_break, const nb::int_& capacity) {
+      [](Library& emulator, const std::string& policy, const Column<std::uint8_t>& op, const Column<std::uint32_t>& id,
+         const Column<std::uint64_t>& bytes, const Column<std::uint16_t>& stream, const nb::int_& first_row,
+         const std::vector<SegmentTuple>& initial, const std::vector<EventTuple>& events, const std::string& tie_break,
+         const nb::int_& capacity) {
         if (op.size() != id.size() || op.size() != bytes.size() || op.size() != stream.size())
           throw nb::value_error("the columns have different lengths");
         const ChosenPolicy chosen = choose_policy(policy);

@@ -190,9 +190,13 @@ const Allocation* PlainMemory::find(std::uint64_t address) const {
   return found == nullptr || found->is_leaving ? nullptr : found;
 }
 
-const Allocation* PlainMemory::find_for_work(std::uint64_t address) const { return pointer_to_containing(allocations_, address); }
+const Allocation* PlainMemory::find_for_work(std::uint64_t address) const {
+  return pointer_to_containing(allocations_, address);
+}
 
-const HostAllocation* PlainMemory::find_host(std::uint64_t address) const { return pointer_to_containing(host_, address); }
+const HostAllocation* PlainMemory::find_host(std::uint64_t address) const {
+  return pointer_to_containing(host_, address);
+}
 
 void PlainMemory::drop_context(const Context& context) {
   std::vector<std::uint64_t> gone;

@@ -30,22 +30,17 @@ namespace {
 
 memlake_pool_stats_t to_c(const LiveStats& stats) {
   const PoolStats& pool = stats.pool;
-  return {.struct_size = sizeof(memlake_pool_stats_t),
-          .requested = pool.requested.now.count,
-          .requested_peak = pool.requested.peak.count,
-          .allocated = pool.allocated.now.count,
-          .allocated_peak = pool.allocated.peak.count,
-          .active = pool.active.now.count,
-          .active_peak = pool.active.peak.count,
-          .held = pool.held.now.count,
-          .held_peak = pool.held.peak.count,
-          .limit = stats.limit.count,
-          .num_allocations = pool.allocations,
-          .num_frees = pool.frees,
-          .num_retries = pool.retries,
-          .num_ooms = pool.ooms,
-          .held_on_host = pool.held_on_host.now.count,
-          .held_on_host_peak = pool.held_on_host.peak.count};
+  memlake_pool_stats_t result{};
+  result.struct_size = sizeof(memlake_pool_stats_t);
+  result.limit = stats.limit.count;
+#define LEVEL(name)                  \
+  result.name = pool.name.now.count; \
+  result.name##_peak = pool.name.peak.count;
+#define COUNT(name) result.num_##name = pool.name;
+#include "pool/statistics.inc"
+#undef LEVEL
+#undef COUNT
+  return result;
 }
 
 void destroy(memlake_pool* handle) {

@@ -9,16 +9,24 @@
 namespace memlake {
 
 struct PoolStats {
-  Level requested;               ///< what callers asked for, until their blocks are free again
-  Level allocated;               ///< their blocks with slack, until the call of free
-  Level active;                  ///< their blocks with slack, until they are free again
-  Level held;                    ///< physical memory, created and not released
-  Level held_on_host;            ///< beside it: on the host, because the devices had no room
+#define LEVEL(name) Level name;
+#define COUNT(name) std::uint64_t name = 0;
+#include "pool/statistics.inc"
+#undef LEVEL
+#undef COUNT
   Bytes allocated_at_held_peak;  ///< read when `held` was last at its peak for the first time
-  std::uint64_t allocations = 0;
-  std::uint64_t frees = 0;
-  std::uint64_t retries = 0;  ///< requests for which everything cached was given back
-  std::uint64_t ooms = 0;
 };
+
+/// Calls `figure(name, value)` for every figure of the list, under the name that C and Python use.
+template <class Figure>
+void for_each_figure(const PoolStats& stats, Figure&& figure) {
+#define LEVEL(name)                    \
+  figure(#name, stats.name.now.count); \
+  figure(#name "_peak", stats.name.peak.count);
+#define COUNT(name) figure("num_" #name, stats.name);
+#include "pool/statistics.inc"
+#undef LEVEL
+#undef COUNT
+}
 
 }  // namespace memlake

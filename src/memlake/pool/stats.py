@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 __all__ = ["PoolStats", "StreamStats"]
@@ -86,41 +86,27 @@ class PoolStats:
 
     @classmethod
     def of(cls, native: dict[str, Any], limit: int | None) -> PoolStats:
-        """Converts the figures of the core."""
+        """Converts the figures of the core. A field that the core gives under the same name needs no line here."""
         held_peak, active = native["held_peak"], native["active"]
         allocated = native["allocated"]
+        same_name = {field.name: native[field.name] for field in fields(cls) if field.name in native}
         return cls(
-            requested=native["requested"],
-            allocated=allocated,
-            live=allocated,
-            pending=active - allocated,
-            free=native["held"] + native["held_on_host"] - active,
-            held=native["held"],
-            held_on_host=native["held_on_host"],
-            limit=limit,
-            largest_contiguous=native["largest_free"],
-            requested_peak=native["requested_peak"],
-            allocated_peak=native["allocated_peak"],
-            active_peak=native["active_peak"],
-            held_peak=held_peak,
-            held_on_host_peak=native["held_on_host_peak"],
-            fragmentation_at_peak=1 - native["allocated_at_held_peak"] / held_peak if held_peak else 0.0,
-            gmlake_fragmentation=1 - native["active_peak"] / held_peak if held_peak else 0.0,
-            num_allocations=native["num_allocations"],
-            num_frees=native["num_frees"],
-            num_live=native["num_live"],
-            num_pending=native["num_pending"],
-            num_segments=native["num_segments"],
-            num_alloc_retries=native["num_retries"],
-            num_ooms=native["num_ooms"],
-            host_waits=native["host_waits"],
-            driver_calls=dict(native["driver_calls"]),
-            modelled_driver_ms=native["modelled_us"] / 1000,
-            streams=tuple(
-                StreamStats(stream=stream, live=live, pending=pending, free=free)
-                for stream, live, pending, free in native["streams"]
-            ),
-            policy_counters=dict(native["policy_counters"]),
+            **same_name
+            | {
+                "live": allocated,
+                "pending": active - allocated,
+                "free": native["held"] + native["held_on_host"] - active,
+                "limit": limit,
+                "largest_contiguous": native["largest_free"],
+                "fragmentation_at_peak": 1 - native["allocated_at_held_peak"] / held_peak if held_peak else 0.0,
+                "gmlake_fragmentation": 1 - native["active_peak"] / held_peak if held_peak else 0.0,
+                "num_alloc_retries": native["num_retries"],
+                "modelled_driver_ms": native["modelled_us"] / 1000,
+                "streams": tuple(
+                    StreamStats(stream=stream, live=live, pending=pending, free=free)
+                    for stream, live, pending, free in native["streams"]
+                ),
+            }
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -27,6 +27,12 @@ def test_the_figures_add_up_and_follow_what_happens(gpu):
     second.close()
 
 
+def test_every_figure_that_the_core_counts_is_a_field(pool):
+    shown_otherwise = {"active", "allocated_at_held_peak", "largest_free", "num_retries", "modelled_us"}
+    names = {field.name for field in dataclasses.fields(pool.stats())}
+    assert set(pool._stats()) - names == shown_otherwise
+
+
 def test_stats_are_frozen_and_become_json(pool):
     stats = pool.stats()
     with pytest.raises(dataclasses.FrozenInstanceError):
