@@ -40,7 +40,7 @@ struct PolicyTable {
   Capabilities capabilities;
   Options defaults;
   std::vector<OptionRow<Options>> rows;
-  std::unique_ptr<Space> (*make)(const Options&, const Devices&, EventSource&, Bytes limit);
+  std::unique_ptr<Space> (*make)(const Options&, const Devices&, EventSource&, std::shared_ptr<Budget>);
   /// Takes what it can use of a pool's arguments.
   void (*take)(Options&, const PoolArguments&) = [](Options&, const PoolArguments&) {};
   /// Decides and checks what no option can alone. Throws Error(config).
@@ -72,8 +72,8 @@ class ReadOptions final : public PolicyOptions {
   [[nodiscard]] SpaceMaker space_maker(const PoolArguments& arguments) const override {
     Options options = options_;
     table_.take(options, arguments);
-    return [make = table_.make, options](const Devices& devices, EventSource& events, Bytes limit) {
-      return make(options, devices, events, limit);
+    return [make = table_.make, options](const Devices& devices, EventSource& events, std::shared_ptr<Budget> budget) {
+      return make(options, devices, events, std::move(budget));
     };
   }
 

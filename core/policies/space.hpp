@@ -27,8 +27,8 @@ namespace memlake {
 class Space {
  public:
   /// `limit`: what may be held; the largest number for no limit.
-  Space(std::shared_ptr<Device> device, EventSource& events, Bytes limit)
-      : Space({device}, device->total_memory(), events, Ledger(std::make_shared<Budget>(limit))) {}
+  Space(std::shared_ptr<Device> device, EventSource& events, std::shared_ptr<Budget> budget)
+      : Space({device}, device->total_memory(), events, Ledger(std::move(budget))) {}
   /// `total`: of all devices. `ledger`: with the budget of the pool.
   Space(Devices devices, Bytes total, EventSource& events, Ledger ledger)
       : device_(devices.front()),
@@ -145,7 +145,8 @@ class Space {
   const char* policy_name_ = "";
 };
 
-/// Makes the space of a pool: of one policy with its options, on devices, with a limit.
-using SpaceMaker = std::function<std::unique_ptr<Space>(const Devices&, EventSource&, Bytes)>;
+/// Makes a space of one policy with its options, on devices, over the budget of a pool. A pool calls it for its first
+/// space, and again for another space of the same kind, as for the memory of a graph.
+using SpaceMaker = std::function<std::unique_ptr<Space>(const Devices&, EventSource&, std::shared_ptr<Budget>)>;
 
 }  // namespace memlake

@@ -10,7 +10,9 @@
 namespace memlake {
 
 Pool::Pool(std::shared_ptr<Device> device, std::unique_ptr<SegmentRules> policy, EventSource& events, Bytes limit)
-    : Pool(std::make_unique<SegmentSpace>(std::move(device), std::move(policy), events, limit), events) {}
+    : Pool(
+          std::make_unique<SegmentSpace>(std::move(device), std::move(policy), events, std::make_shared<Budget>(limit)),
+          events) {}
 
 Pool::Pool(std::unique_ptr<Space> space, EventSource& events) : events_(events), default_space_(space.get()) {
   spaces_.push_back(std::move(space));

@@ -7,7 +7,7 @@ namespace memlake {
 ReplayReport run_replay(Library& emulator, const TraceColumns& trace, const ReplaySettings& settings) {
   ReplayDevice device(emulator, settings.capacity);
   TraceEvents events(settings.events, settings.lag, device.device());
-  Pool pool(settings.policy.space_maker()({device.device()}, events, settings.limit), events);
+  Pool pool(settings.policy.space_maker()({device.device()}, events, std::make_shared<Budget>(settings.limit)), events);
   ReplayReport report;
   report.outcome = replay(trace, pool, events,
                           {.goes_on = settings.goes_on,

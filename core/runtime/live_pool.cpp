@@ -45,7 +45,7 @@ LivePool::LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMake
       counting_(uncounted(*given_.front()), counting_of(*given_.front())),
       devices_(counted(given_, counting_)),
       events_(devices_, streams_),
-      pool_(std::in_place, make_space(devices_, events_, limits.most()), events_),
+      pool_(std::in_place, make_space(devices_, events_, std::make_shared<Budget>(limits.most())), events_),
       limits_(limits) {
   for (const auto& device : devices_) device->context();
   pool_->policy_space().set_unlocker(unlocker_);

@@ -23,8 +23,8 @@ inline std::shared_ptr<LivePool> make_lake(std::vector<std::shared_ptr<Device>> 
                                            Bytes limit = kUnlimited) {
   return LivePool::make(
       std::move(devices),
-      [options](const auto& on, EventSource& events, Bytes most) {
-        return std::make_unique<LakeSpace>(on, options, events, most);
+      [options](const auto& on, EventSource& events, std::shared_ptr<Budget> budget) {
+        return std::make_unique<LakeSpace>(on, options, events, std::move(budget));
       },
       limit);
 }

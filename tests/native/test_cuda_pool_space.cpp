@@ -18,8 +18,8 @@ constexpr Bytes kNoLimit{UINT64_MAX};
 
 std::shared_ptr<LivePool> make(const std::shared_ptr<Device>& device, const CudaPoolOptions& options = {},
                                Bytes limit = kNoLimit) {
-  const auto make_space = [&](const Devices& on, EventSource& events, Bytes most) {
-    return std::make_unique<CudaPoolSpace>(on.front(), options, events, most);
+  const auto make_space = [&](const Devices& on, EventSource& events, std::shared_ptr<Budget> budget) {
+    return std::make_unique<CudaPoolSpace>(on.front(), options, events, std::move(budget));
   };
   return LivePool::make({device}, make_space, limit);
 }
@@ -287,7 +287,9 @@ TEST(a_long_run_on_three_streams_keeps_every_invariant) {
 TEST(a_replay_gives_each_stream_of_the_trace_one_of_the_device) {
   ReplayDevice device(emulator(), MiB * 64);
   TraceEvents events(EventMode::immediate, 0, device.device());
-  Pool pool(std::make_unique<CudaPoolSpace>(device.device(), CudaPoolOptions{}, events, kNoLimit), events);
+  Pool pool(
+      std::make_unique<CudaPoolSpace>(device.device(), CudaPoolOptions{}, events, std::make_shared<Budget>(kNoLimit)),
+      events);
   Block* one = pool.allocate(MiB * 20, 0);
   Block* other = pool.allocate(MiB * 20, 5);
   pool.record_use(one, 5);

@@ -16,7 +16,7 @@ using test::CudaPoolSabotage;
 TEST(every_sentence_of_the_check_of_cuda_pools_is_reported) {
   const test::EmulatedDevices devices("devices=1,memory=256MiB,backing=none");
   TraceEvents events(EventMode::immediate, 0, devices[0]);
-  CudaPoolSpace space(devices[0], {}, events, Bytes{UINT64_MAX});
+  CudaPoolSpace space(devices[0], {}, events, std::make_shared<Budget>(Bytes{UINT64_MAX}));
   const CudaPoolSabotage sabotage{space};
   const auto allocate = [&](Bytes size) {
     Attempt attempt{.request = {size, 0}, .rounded = space.round(size)};

@@ -23,7 +23,9 @@ constexpr Bytes kTotal = MiB * 512;
 struct BrokenLake {
   test::EmulatedDevices devices{"devices=1,memory=512MiB,backing=none"};
   TraceEvents events{EventMode::immediate, 0};
-  Pool pool{std::make_unique<LakeSpace>(std::vector{devices[0]}, LakeOptions{}, events, kUnlimited), events};
+  Pool pool{
+      std::make_unique<LakeSpace>(std::vector{devices[0]}, LakeOptions{}, events, std::make_shared<Budget>(kUnlimited)),
+      events};
   test::LakeSabotage lake{static_cast<LakeSpace&>(pool.policy_space())};
   Block* small = pool.allocate(KiB, 0);
   LakeBlock* viewer = nullptr;

@@ -65,7 +65,8 @@ TEST(every_sentence_of_the_check_of_a_pool_is_reported) {
 TEST(the_check_of_a_pool_ends_where_links_of_blocks_lead_back) {
   const test::EmulatedDevices devices(kDevice);
   TraceEvents events(EventMode::immediate, 0);
-  Pool pool(std::make_unique<LakeSpace>(std::vector{devices[0]}, LakeOptions{}, events, TorchOptions::kUnlimited),
+  Pool pool(std::make_unique<LakeSpace>(std::vector{devices[0]}, LakeOptions{}, events,
+                                        std::make_shared<Budget>(TorchOptions::kUnlimited)),
             events);
   Block* block = pool.allocate(MiB * 4, 0);
   test::expect_reported(check_of(pool), {"core/policies/lake/lake_check.cpp",

@@ -25,7 +25,7 @@ struct BrokenViews {
   TraceEvents events{EventMode::immediate, 0};
   Pool pool{std::make_unique<StitchSpace>(devices[0],
                                           StitchOptions{.frag_limit = MiB * 4, .reuse_limit = 1, .chunk_size = MiB * 2},
-                                          events, kUnlimited),
+                                          events, std::make_shared<Budget>(kUnlimited)),
             events};
   test::StitchSabotage stitch{static_cast<StitchSpace&>(pool.policy_space())};
   Block* small = pool.allocate(KiB, 0);

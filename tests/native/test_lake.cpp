@@ -31,9 +31,9 @@ const char* const kDevice = "devices=1,memory=512MiB,backing=none";
 std::shared_ptr<LivePool> make_expandable(const std::shared_ptr<Device>& device) {
   return LivePool::make(
       {device},
-      [](const auto& on, EventSource& events, Bytes most) {
+      [](const auto& on, EventSource& events, std::shared_ptr<Budget> budget) {
         auto policy = std::make_unique<TorchRules>(TorchOptions{.is_expandable = true});
-        return std::make_unique<SegmentSpace>(on.front(), std::move(policy), events, most);
+        return std::make_unique<SegmentSpace>(on.front(), std::move(policy), events, std::move(budget));
       },
       kUnlimited);
 }

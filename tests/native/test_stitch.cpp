@@ -23,8 +23,8 @@ constexpr Bytes kUnlimited = TorchOptions::kUnlimited;
 const char* const kDevice = "devices=1,memory=256MiB,backing=none";
 
 std::shared_ptr<LivePool> make_pool(const test::EmulatedDevices& devices, const StitchOptions& options) {
-  const auto make_space = [&](const Devices& on, EventSource& events, Bytes limit) {
-    return std::make_unique<StitchSpace>(on.front(), options, events, limit);
+  const auto make_space = [&](const Devices& on, EventSource& events, std::shared_ptr<Budget> budget) {
+    return std::make_unique<StitchSpace>(on.front(), options, events, std::move(budget));
   };
   return LivePool::make({devices[0]}, make_space, kUnlimited);
 }
@@ -37,7 +37,7 @@ struct Stitching {
   StitchSpace& space;
 
   explicit Stitching(const StitchOptions& options = {.frag_limit = MiB * 32}, Bytes limit = kUnlimited)
-      : pool(std::make_unique<StitchSpace>(devices[0], options, events, limit), events),
+      : pool(std::make_unique<StitchSpace>(devices[0], options, events, std::make_shared<Budget>(limit)), events),
         space(static_cast<StitchSpace&>(pool.policy_space())) {}
   ~Stitching() { expect_sound(); }
 
@@ -110,10 +110,10 @@ TEST(scattered_free_blocks_serve_what_no_cache_of_segments_could) {
     TraceEvents events(EventMode::immediate, 0);
     std::unique_ptr<Space> space;
     if (is_stitch) {
-      space = std::make_unique<StitchSpace>(devices[0], StitchOptions{}, events, kUnlimited);
+      space = std::make_unique<StitchSpace>(devices[0], StitchOptions{}, events, std::make_shared<Budget>(kUnlimited));
     } else {
-      space =
-          std::make_unique<SegmentSpace>(devices[0], std::make_unique<TorchRules>(TorchOptions{}), events, kUnlimited);
+      space = std::make_unique<SegmentSpace>(devices[0], std::make_unique<TorchRules>(TorchOptions{}), events,
+                                             std::make_shared<Budget>(kUnlimited));
     }
     Pool pool(std::move(space), events);
     std::vector<Block*> blocks;

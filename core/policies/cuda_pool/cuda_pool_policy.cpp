@@ -27,8 +27,8 @@ const PolicyEntry& driver_policy() {
                 .help = "a stream may reuse memory of another stream behind a wait that the driver inserts, if there "
                         "is no other memory"}},
       .make = [](const CudaPoolOptions& options, const Devices& devices, EventSource& events,
-                 Bytes limit) -> std::unique_ptr<Space> {
-        return std::make_unique<CudaPoolSpace>(devices.front(), options, events, limit);
+                 std::shared_ptr<Budget> budget) -> std::unique_ptr<Space> {
+        return std::make_unique<CudaPoolSpace>(devices.front(), options, events, std::move(budget));
       },
       .take = [](CudaPoolOptions& options, const PoolArguments& arguments) { options.max_size = arguments.max_size; },
   };

@@ -20,8 +20,8 @@ constexpr Rung kLadder[] = {Rung::grow, Rung::wait_for_events, Rung::grow_with_r
 }  // namespace
 
 CudaPoolSpace::CudaPoolSpace(std::shared_ptr<Device> device, const CudaPoolOptions& options, EventSource& events,
-                             Bytes limit)
-    : Space(device, events, limit), pool_(std::move(device), options.max_size) {
+                             std::shared_ptr<Budget> budget)
+    : Space(device, events, std::move(budget)), pool_(std::move(device), options.max_size) {
   facets_ = {.ordered_frees = this, .reuse = this, .peer_access = this, .driver_counts = this, .counters = this};
   pool_.set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, UINT64_MAX);
   if (options.reuse != ReuseRules{}) set_reuse_rules(options.reuse);

@@ -23,7 +23,8 @@ class CudaPoolSpace final : public Space, OrderedFrees, StreamReuse, PeerAccess,
   friend struct test::CudaPoolSabotage;  // breaks it, so that tests see what check() reports
 
  public:
-  CudaPoolSpace(std::shared_ptr<Device> device, const CudaPoolOptions& options, EventSource& events, Bytes limit);
+  CudaPoolSpace(std::shared_ptr<Device> device, const CudaPoolOptions& options, EventSource& events,
+                std::shared_ptr<Budget> budget);
 
   /// To whole steps of the alignment of all pools' memory; how much more the driver takes, only it knows.
   [[nodiscard]] Bytes round(Bytes requested) const override;

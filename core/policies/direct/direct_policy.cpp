@@ -20,8 +20,9 @@ const PolicyEntry& direct_policy() {
       .defaults = {},
       .rows = {},
       .make = [](const DirectOptions&, const Devices& devices, EventSource& events,
-                 Bytes limit) -> std::unique_ptr<Space> {
-        return std::make_unique<SegmentSpace>(devices.front(), std::make_unique<DirectRules>(), events, limit);
+                 std::shared_ptr<Budget> budget) -> std::unique_ptr<Space> {
+        return std::make_unique<SegmentSpace>(devices.front(), std::make_unique<DirectRules>(), events,
+                                              std::move(budget));
       },
   };
   static const auto& entry = *new PolicyEntry(entry_of(table));

@@ -24,8 +24,10 @@ const PolicyEntry& lake_policy() {
                 .help =
                     "whether a chunk may be mapped at two addresses at once, as NVIDIA's devices can. If it is False, "
                     "only whole chunks move, and the host waits before each move"}},
-      .make = [](const LakeOptions& options, const Devices& devices, EventSource& events, Bytes limit)
-          -> std::unique_ptr<Space> { return std::make_unique<LakeSpace>(devices, options, events, limit); },
+      .make = [](const LakeOptions& options, const Devices& devices, EventSource& events,
+                 std::shared_ptr<Budget> budget) -> std::unique_ptr<Space> {
+        return std::make_unique<LakeSpace>(devices, options, events, std::move(budget));
+      },
       .take =
           [](LakeOptions& options, const PoolArguments& arguments) {
             options.placement = arguments.placement;

@@ -23,9 +23,9 @@ constexpr Rung kLadderOfHost[] = {Rung::search_ordered,   Rung::grow,           
 }  // namespace
 
 LakeSpace::LakeSpace(std::vector<std::shared_ptr<Device>> devices, const LakeOptions& options, EventSource& events,
-                     Bytes limit)
+                     std::shared_ptr<Budget> budget)
     : Space(devices, options.location == Location::device ? total_memory(devices) : host_memory(), events,
-            Ledger(std::make_shared<Budget>(limit), devices.size())),
+            Ledger(std::move(budget), devices.size())),
       devices_(std::move(devices)),
       options_(options),
       granule_(common_granularity(devices_)),

@@ -43,7 +43,8 @@ class LakeSpace final : public Space, StreamReuse, SeveralOwners, Crowding, Seve
  public:
   /// All devices must reach each other's memory; addresses are the first one's. Error(config) if memory of the host is
   /// wanted and a device cannot map it.
-  LakeSpace(std::vector<std::shared_ptr<Device>> devices, const LakeOptions& options, EventSource& events, Bytes limit);
+  LakeSpace(std::vector<std::shared_ptr<Device>> devices, const LakeOptions& options, EventSource& events,
+            std::shared_ptr<Budget> budget);
   ~LakeSpace() override;
 
   [[nodiscard]] Bytes round(Bytes requested) const override;

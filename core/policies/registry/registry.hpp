@@ -24,9 +24,9 @@ struct ChosenPolicy {
   std::shared_ptr<const PolicyOptions> options;
 
   [[nodiscard]] SpaceMaker space_maker(const PoolArguments& arguments = {}) const {
-    return [make = options->space_maker(arguments), name = entry->name.c_str()](const Devices& devices,
-                                                                                EventSource& events, Bytes limit) {
-      std::unique_ptr<Space> space = make(devices, events, limit);
+    return [make = options->space_maker(arguments), name = entry->name.c_str()](
+               const Devices& devices, EventSource& events, std::shared_ptr<Budget> budget) {
+      std::unique_ptr<Space> space = make(devices, events, std::move(budget));
       space->set_policy_name(name);
       return space;
     };

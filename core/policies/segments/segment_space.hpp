@@ -23,8 +23,8 @@ class SegmentSpace final : public Space, BareAddresses, PeerAccess {
 
  public:
   SegmentSpace(const std::shared_ptr<Device>& device, std::unique_ptr<SegmentRules> rules, EventSource& events,
-               Bytes limit)
-      : SegmentSpace(device, std::move(rules), events, Ledger(std::make_shared<Budget>(limit))) {}
+               std::shared_ptr<Budget> budget)
+      : SegmentSpace(device, std::move(rules), events, Ledger(std::move(budget))) {}
   /// Inside another space: `ledger` is one inside that space's.
   SegmentSpace(const std::shared_ptr<Device>& device, std::unique_ptr<SegmentRules> rules, EventSource& events,
                Ledger ledger);

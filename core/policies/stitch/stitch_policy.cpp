@@ -44,8 +44,10 @@ const PolicyEntry& stitch_policy() {
                 .member = &StitchOptions::max_mappings,
                 .value = "a whole number of at least 0",
                 .help = "the maximum number of their mappings"}},
-      .make = [](const StitchOptions& options, const Devices& devices, EventSource& events, Bytes limit)
-          -> std::unique_ptr<Space> { return std::make_unique<StitchSpace>(devices.front(), options, events, limit); },
+      .make = [](const StitchOptions& options, const Devices& devices, EventSource& events,
+                 std::shared_ptr<Budget> budget) -> std::unique_ptr<Space> {
+        return std::make_unique<StitchSpace>(devices.front(), options, events, std::move(budget));
+      },
   };
   static const auto& entry = *new PolicyEntry(entry_of(table));
   return entry;

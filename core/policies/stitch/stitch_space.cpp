@@ -54,8 +54,9 @@ StitchOptions settle(StitchOptions options, const Device& device) {
 
 }  // namespace
 
-StitchSpace::StitchSpace(std::shared_ptr<Device> device, const StitchOptions& options, EventSource& events, Bytes limit)
-    : Space(device, events, limit),
+StitchSpace::StitchSpace(std::shared_ptr<Device> device, const StitchOptions& options, EventSource& events,
+                         std::shared_ptr<Budget> budget)
+    : Space(device, events, std::move(budget)),
       options_(settle(options, *device)),
       small_(device, std::make_unique<TorchRules>(TorchOptions{}), events, Ledger::inside(ledger_)),
       blocks_(device, options_.chunk_size),

@@ -25,7 +25,8 @@ class StitchSpace final : public Space, PolicyCounters {
   friend struct test::StitchSabotage;  // breaks it, so that tests see what check() reports
 
  public:
-  StitchSpace(std::shared_ptr<Device> device, const StitchOptions& options, EventSource& events, Bytes limit);
+  StitchSpace(std::shared_ptr<Device> device, const StitchOptions& options, EventSource& events,
+              std::shared_ptr<Budget> budget);
 
   [[nodiscard]] Bytes round(Bytes requested) const override;
   Block* take(Bytes rounded, StreamId stream) override;

@@ -107,8 +107,10 @@ PolicyEntry torch_entry(const PolicyTable<TorchOptions>& table) {
   return entry;
 }
 
-std::unique_ptr<Space> make(const TorchOptions& options, const Devices& devices, EventSource& events, Bytes limit) {
-  return std::make_unique<SegmentSpace>(devices.front(), std::make_unique<TorchRules>(options), events, limit);
+std::unique_ptr<Space> make(const TorchOptions& options, const Devices& devices, EventSource& events,
+                            std::shared_ptr<Budget> budget) {
+  return std::make_unique<SegmentSpace>(devices.front(), std::make_unique<TorchRules>(options), events,
+                                        std::move(budget));
 }
 
 }  // namespace

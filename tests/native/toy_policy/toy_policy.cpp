@@ -28,9 +28,10 @@ const PolicyEntry& toy_policy() {
                 .help = "how much it holds at most",
                 .accepts = [](const ToyOptions& is) { return is.at_most >= KiB; }}},
       .make = [](const ToyOptions& options, const Devices& devices, EventSource& events,
-                 Bytes limit) -> std::unique_ptr<Space> {
+                 std::shared_ptr<Budget> budget) -> std::unique_ptr<Space> {
+        budget->limit = std::min(budget->limit, options.at_most);
         return std::make_unique<SegmentSpace>(devices.front(), std::make_unique<DirectRules>(), events,
-                                              std::min(limit, options.at_most));
+                                              std::move(budget));
       },
   };
   static const auto& entry = *new PolicyEntry(entry_of(table));

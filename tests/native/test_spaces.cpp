@@ -1,0 +1,43 @@
+// Several spaces of one policy in one pool: they share its budget, and free memory of one can serve another.
+
+#include <memory>
+
+#include "emulated.hpp"
+#include "policies/registry/registry.hpp"
+#include "pool/pool.hpp"
+#include "replay/trace_events.hpp"
+#include "test.hpp"
+
+namespace memlake {
+namespace {
+
+TEST(three_spaces_of_a_policy_share_the_budget_of_a_pool) {
+  for (const char* policy : {"lake", "stitch", "caching", "expandable", "direct"}) {
+    const test::EmulatedDevices devices("devices=1,memory=256MiB,backing=none");
+    TraceEvents events(EventMode::immediate, 0, devices[0]);
+    const SpaceMaker make = choose_policy(policy).space_maker();
+    Pool pool(make({devices[0]}, events, std::make_shared<Budget>(MiB * 128)), events);
+    Space& second = pool.add_space(make({devices[0]}, events, pool.budget()), false);
+    Space& third = pool.add_space(make({devices[0]}, events, pool.budget()), false);
+
+    Block* first = pool.allocate(MiB * 40, 0);
+    Block* other = pool.allocate_from(second, MiB * 40, 0);
+    EXPECT(first != nullptr && other != nullptr);
+    EXPECT_EQ(pool.stats().held.now, MiB * 80);
+    EXPECT(pool.allocate_from(third, MiB * 60, 0) == nullptr);
+    // The free memory of the first space goes back to the driver, and the third space gets as much.
+    pool.free(first);
+    Block* last = pool.allocate_from(third, MiB * 60, 0);
+    EXPECT(last != nullptr);
+    EXPECT_EQ(pool.stats().held.now, MiB * 100);
+    EXPECT_EQ(third.ledger().held(), MiB * 60);
+    EXPECT(!pool.find_broken_invariant());
+    pool.free(other);
+    pool.free(last);
+    pool.release_cached();
+    EXPECT_EQ(pool.stats().held.now, Bytes{0});
+  }
+}
+
+}  // namespace
+}  // namespace memlake
