@@ -1,10 +1,10 @@
-"""The policies by name, each with its options, and the text that describes them.
+"""The policies by name, each with its options, and the text that selects and configures them.
 
 ::
 
     memlake.policy("caching")                                                # PyTorch's native allocator, its defaults
     memlake.policy("stitch,frag_limit:64MiB")                                # with an option
-    memlake.policy("expandable_segments:True,max_split_size_mb:128")         # what PYTORCH_ALLOC_CONF would say
+    memlake.policy("expandable_segments:True,max_split_size_mb:128")         # PYTORCH_ALLOC_CONF's syntax
     memlake.policies.CachingOptions(max_split_size="128MiB", memory_fraction=0.9)
 
 Wherever memlake takes ``policy=``, it takes any of these. docs/reference/policies.md describes the options.

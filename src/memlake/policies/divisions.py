@@ -1,7 +1,7 @@
-"""PyTorch's ``roundup_power2_divisions``: how many sizes there are between two powers of two, per power of two.
+"""PyTorch's ``roundup_power2_divisions``: the number of sizes between two powers of two, for each power of two.
 
-The core takes 16 numbers, for requests of 1 MiB, 2 MiB, ... 32 GiB and more. People write one number for all of them,
-boundaries in a mapping, or PyTorch's own list.
+The core takes 16 numbers, for requests of 1 MiB, 2 MiB, ... 32 GiB and more. A user writes one number for all of them,
+a mapping from boundaries to numbers, or PyTorch's list.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _OPTION = "roundup_power2_divisions"
 
 
 def to_table(divisions: Divisions) -> Table:
-    """The 16 numbers that are meant.
+    """Returns the 16 numbers.
 
-    As in PyTorch, the first boundary of a list counts for all smaller sizes, ``>`` for all sizes behind the last
-    boundary before it, and a size between two boundaries that is not listed is not rounded.
+    As in PyTorch, the number of the first boundary also applies to all smaller sizes, and the number of ``>`` to all
+    sizes above the boundary before it. A size between two boundaries that is not listed is not rounded.
 
     Raises:
         ConfigError: if a number is neither 0 nor a power of two, or a boundary is no power of two of at least 1 MiB.
@@ -48,11 +48,11 @@ def to_table(divisions: Divisions) -> Table:
 
 
 def format_divisions(table: Table) -> str:
-    """The table as PyTorch reads it: one number if all are equal, else the shortest list that means it."""
+    """Returns the table in PyTorch's syntax: one number if all are equal, else the shortest equivalent list."""
     if len(set(table)) == 1:
         return str(table[0]) if table[0] else "[]"
-    first = next(index for index in range(_ENTRIES) if table[index + 1] != table[0])  # it counts for all below it
-    last = next(index for index in reversed(range(_ENTRIES - 1)) if table[index] != table[-1])  # before the equal rest
+    first = next(index for index in range(_ENTRIES) if table[index + 1] != table[0])  # applies to all smaller
+    last = next(index for index in reversed(range(_ENTRIES - 1)) if table[index] != table[-1])  # the rest is equal
     listed = [index for index in range(first, last + 1) if index in (first, last) or table[index]]
     entries = [f"{2**index}:{table[index]}" for index in listed] + ([f">:{table[-1]}"] if table[-1] else [])
     return f"[{','.join(entries)}]"

@@ -14,22 +14,22 @@ _RULES = ("reuse_follow_event_dependencies", "reuse_allow_opportunistic", "reuse
 
 @dataclass(frozen=True, kw_only=True)
 class DriverOptions(Options):
-    """CUDA's stream-ordered memory pools: every request is ``cuMemAllocFromPoolAsync`` on a pool of its own, every free
-    ``cuMemFreeAsync``. Leave it to the driver.
+    """CUDA's stream-ordered memory pools. Each memlake pool has one CUDA pool: a request calls
+    ``cuMemAllocFromPoolAsync``, a free calls ``cuMemFreeAsync``.
 
-    A pool's `max_size` becomes CUDA's ``maxSize`` (which needs a driver from CUDA 12.2 on), its `release_threshold`
-    acts where the driver sees a synchronisation, and its `limit` is on what is live. On the emulator its figures are
-    approximate: how NVIDIA's driver cuts and keeps memory is not published.
+    A pool's `max_size` becomes CUDA's ``maxSize`` (it needs the driver of CUDA 12.2 or later). The driver applies its
+    `release_threshold` when it sees a synchronisation. Its `limit` limits the live bytes. On the emulator the figures
+    are approximate, because NVIDIA does not publish how its driver splits and caches memory.
 
     Attributes:
-        reuse_follow_event_dependencies: whether another stream may have freed memory when events order it behind the
-            free.
-        reuse_allow_opportunistic: whether it may have it when the free has happened.
-        reuse_allow_internal_dependencies: whether the driver may make it wait for the free, where there is no other
-            memory.
+        reuse_follow_event_dependencies: whether another stream may reuse freed memory if events order that stream
+            behind the free.
+        reuse_allow_opportunistic: whether another stream may reuse freed memory if the free has already run.
+        reuse_allow_internal_dependencies: whether the driver may make another stream wait for the free, when there is
+            no other memory.
 
     Raises:
-        ConfigError: if a value makes no sense.
+        ConfigError: if a value is invalid.
     """
 
     name = "driver"

@@ -1,4 +1,4 @@
-"""The policies there are, by name, and which of them a text means. The core's list decides, and reads the text."""
+"""The known policies by name, and the options for a policy's text. The core has the list and parses the text."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _CLASSES: dict[str, type[Options]] = {
 
 @cache
 def known_policies() -> dict[str, type[Options]]:
-    """The class of options of every policy, by the policy's name, in the order of tables; the default first."""
+    """Returns each policy's options class by the policy's name, in the order of tables; the default comes first."""
     return {name: _CLASSES.get(name) or _class_for(entry) for name, entry in entries().items()}
 
 
 def policy(text: str) -> Options:
-    """The policy that a string means.
+    """Returns the options of the policy that a string names.
 
     Args:
         text: a name, such as ``"lake"`` or ``"stitch"``; a name with options, such as
-            ``"stitch,frag_limit:64MiB"``; or what ``PYTORCH_ALLOC_CONF`` would say, such as
-            ``"expandable_segments:True,max_split_size_mb:128"``. ``MEMLAKE_CONF`` takes the same text, and keys of
-            a pool beside it.
+            ``"stitch,frag_limit:64MiB"``; or a value of ``PYTORCH_ALLOC_CONF``, such as
+            ``"expandable_segments:True,max_split_size_mb:128"``. ``MEMLAKE_CONF`` takes the same text and also the
+            keys of a pool.
 
     Raises:
-        ConfigError: if no policy has this name, or an option is unknown or cannot be used; it names those there are.
+        ConfigError: if no policy has this name, or an option is unknown or invalid. The message lists the known ones.
     """
     from memlake import _native
 
@@ -53,10 +53,10 @@ def policy(text: str) -> Options:
 
 
 def resolve_policy(given: str | Options) -> Options:
-    """The options themselves, or those of the policy that a string means; see `policy`.
+    """Returns given options unchanged, or the options of the policy that a string names; see `policy`.
 
     Raises:
-        ConfigError: if it is neither, or the string means no policy.
+        ConfigError: if the argument is neither options nor a string, or the string names no policy.
     """
     if isinstance(given, Options):
         return given
@@ -69,7 +69,7 @@ def resolve_policy(given: str | Options) -> Options:
 
 
 def _class_for(entry: Entry) -> type[Options]:
-    """A class like the ones that are written by hand, for a policy that has none: the core checks its values."""
+    """Makes the options class of a policy that has no handwritten one. The core checks its values."""
 
     def check(self: Options) -> None:
         from memlake import _native
@@ -87,7 +87,7 @@ def _class_for(entry: Entry) -> type[Options]:
         namespace={
             "__doc__": f"The policy {entry.name}: {entry.summary}.",
             "__post_init__": check,
-            "__reduce__": lambda self: (policy, (self.configuration,)),  # no module has the class
+            "__reduce__": lambda self: (policy, (self.configuration,)),  # pickle finds no such class in a module
             "name": entry.name,
         },
         frozen=True,
@@ -96,7 +96,7 @@ def _class_for(entry: Entry) -> type[Options]:
 
 
 def _settings_of(entry: Entry) -> dict[str, Any]:
-    """The defaults of a policy that can be written; one that is only words is None here."""
+    """Returns the defaults that can be parsed. A default that is only a description is left out."""
     from memlake import _native
 
     defaults = {}

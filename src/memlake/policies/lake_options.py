@@ -1,4 +1,4 @@
-"""The options of memlake's own policy. None needs setting."""
+"""The options of memlake's own policy ``lake``. All have good defaults."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["LakeOptions"]
 
 @dataclass(frozen=True, kw_only=True)
 class LakeOptions(Options):
-    """Memory that moves to where it is needed. Nothing has to be set.
+    """memlake's own policy: it maps free memory to the addresses where a request needs it. All options have defaults.
 
     Attributes:
-        may_alias: whether a chunk may be mapped at two places at once. NVIDIA's devices can; where it is False, whole
-            chunks are moved only, and the host waits before it moves one.
+        may_alias: whether a chunk may be mapped at two addresses at once, which NVIDIA's devices can do. If False, the
+            policy moves only whole chunks, and the host waits before it moves one.
     """
 
     may_alias: bool = True

@@ -1,4 +1,4 @@
-"""What the options of every policy have in common, and those of the policy that has none."""
+"""The base class of all policies' options, and the options of the policy ``direct``, which has none."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TO_TEXT: dict[str, Callable[[Any], str]] = {
     "size": lambda size: str(parse_bytes(size)),
     "mib": lambda size: str(parse_bytes(size) // _MIB),
     "count": str,
-    # The core reads no exponents.
+    # The core does not parse exponents.
     "number": lambda number: format(Decimal(repr(number)), "f"),
     "divisions": lambda divisions: format_divisions(to_table(divisions)),
 }
@@ -41,32 +41,32 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {
 
 
 def value_from_text(option: Option, text: str) -> Any:
-    """The value that a text of the core means, sizes in bytes."""
+    """Converts the core's text of an option to its Python value; sizes are in bytes."""
     return _FROM_TEXT[option.kind](text)
 
 
 class Options:
-    """One policy with its settings: immutable, and equal if all settings are.
+    """One policy with its settings. It is immutable; two are equal if all settings are equal.
 
-    A subclass is a frozen dataclass with one field for each option that the core has for the policy. A field whose name
-    is not the option's key says so in its metadata.
+    A subclass is a frozen dataclass with one field for each option that the core has for the policy. If the name of a
+    field differs from the option's key, its metadata has the key.
     """
 
     name: ClassVar[str]
-    """What the policy is called."""
+    """The name of the policy."""
 
     @property
     def summary(self) -> str:
-        """What the policy is, in one line."""
+        """The policy in one line."""
         return entries()[self.name].summary
 
     @property
     def capabilities(self) -> Capabilities:
-        """What pools of the policy can do."""
+        """The capabilities of the policy's pools."""
         return entries()[self.name].capabilities
 
     def to_text(self) -> str:
-        """The settings that are not the default, as ``key:value,key:value``; empty if all are."""
+        """Returns the settings that differ from the default, as ``key:value,key:value``; empty if none differs."""
         given = {option.key: (option, field) for option, field in self._options()}
         changed = {
             key: _TO_TEXT[option.kind](value)
@@ -81,24 +81,24 @@ class Options:
         return ",".join(filter(None, [self.name, self.to_text()]))
 
     def limit_on(self, total_memory: int) -> int | None:
-        """What the settings let a pool hold at most on a device of this size; None if they set no limit."""
+        """Returns the most bytes that the settings let a pool hold on a device of this size; None: no limit."""
         return None
 
     @property
     def label(self) -> str:
-        """The name, with the settings behind it if there are any: for tables."""
+        """The name for tables, followed by the settings that differ from the default."""
         text = self.to_text()
         return f"{self.name} ({text})" if text else self.name
 
     @classmethod
     def _options(cls) -> list[tuple[Option, Field[Any]]]:
-        """Every option of the core, with the field that has its value."""
+        """Returns every option of the core with the field that has its value."""
         by_key = {field.metadata.get("key", field.name): field for field in fields(cls)}  # type: ignore[arg-type]
         return [(option, by_key[option.key]) for option in entries()[cls.name].options]
 
     @classmethod
     def _from_settings(cls, settings: Mapping[str, str]) -> Self:
-        """From what the core has read."""
+        """Makes the options from the settings that the core parsed."""
         return cls(
             **{
                 field.name: value_from_text(option, settings[option.key])
@@ -110,6 +110,6 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class DirectOptions(Options):
-    """No pool: one driver allocation per request, one driver free per free. The naive baseline; nothing to set."""
+    """One driver allocation per request and one driver free per free, without caching. It has no options."""
 
     name = "direct"

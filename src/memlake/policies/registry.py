@@ -1,4 +1,4 @@
-"""What the core knows about its policies: their names, what each can do, and its options. Read once."""
+"""The core's registry of policies: names, capabilities and options. It is read once."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ __all__ = ["Capabilities", "Entry", "Option", "default_policy", "entries", "poli
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """What pools of a policy can do.
+    """The capabilities of a policy's pools.
 
     Attributes:
         several_devices: one pool over several devices, and a `placement` among them.
-        host_memory: a pool whose memory lies on the host (`location`).
-        spill: memory of the host for requests that the devices have no room for.
-        sharing: buffers that other processes may be given.
-        preallocation: it keeps freed memory, so memory can be taken in advance.
-        reuse_rules: rules by which freed memory reaches other streams.
-        peers: access for devices beside the pool's own.
-        driver_release: the driver acts on the release threshold, not memlake.
-        in_pytorch: PyTorch has it, and ``PYTORCH_ALLOC_CONF`` configures it there.
-        approximate: its figures on the emulator are not those of the real thing. Then its driver time is not modelled,
-            and comparisons show it only when it is asked for.
+        host_memory: a pool whose memory is on the host (`location`).
+        spill: host memory for requests that do not fit on the devices.
+        sharing: buffers that can be exported to other processes.
+        preallocation: the pool can allocate memory in advance, because it keeps freed memory.
+        reuse_rules: rules for the reuse of freed memory by other streams.
+        peers: access for devices other than the pool's own.
+        driver_release: the driver applies the release threshold, not memlake.
+        in_pytorch: PyTorch has this allocator, and ``PYTORCH_ALLOC_CONF`` configures it there.
+        approximate: the figures on the emulator differ from those on a GPU. Its driver time is not modelled, and
+            comparisons include it only if it is named.
     """
 
     several_devices: bool
@@ -40,14 +40,14 @@ class Capabilities:
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """One option of a policy, as its text has it.
+    """One option in the text of a policy.
 
     Attributes:
-        key: in a text.
+        key: its name in the text.
         kind: ``"flag"``, ``"size"``, ``"mib"`` (a size written in MiB), ``"count"``, ``"number"`` or ``"divisions"``.
-        value: what it may be, in words.
-        default: a value that can be written, or words where leaving it out is the only way to say it.
-        help: what it does, in one line.
+        value: a description of the allowed values.
+        default: the default as text; a description if no text sets it, so that the option must be left out.
+        help: its effect, in one line.
     """
 
     key: str
@@ -62,10 +62,10 @@ class Entry:
     """One policy.
 
     Attributes:
-        name: what it is called.
-        summary: what it is, in one line.
-        capabilities: what its pools can do.
-        options: what may be set, in the order of its text.
+        name: its name.
+        summary: the policy in one line.
+        capabilities: the capabilities of its pools.
+        options: its options, in the order of its text.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Entry:
 
 @cache
 def entries() -> dict[str, Entry]:
-    """Every policy by its name, in the order of tables; the first is the default."""
+    """Returns every policy by its name, in the order of tables; the first is the default."""
     from memlake import _native
 
     return {
@@ -91,11 +91,11 @@ def entries() -> dict[str, Entry]:
 
 
 def default_policy() -> str:
-    """The name of the policy that pools have by default."""
+    """Returns the name of the default policy of pools."""
     return next(iter(entries()))
 
 
 def policies_with(capability: str) -> str:
-    """``'"lake" or "driver"'``: the policies that can do something, for a sentence."""
+    """Returns the names of the policies with a capability for a message, such as ``'"lake" or "driver"'``."""
     names = [f'"{entry.name}"' for entry in entries().values() if getattr(entry.capabilities, capability)]
     return " or ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

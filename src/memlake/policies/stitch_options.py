@@ -17,23 +17,23 @@ _COUNTS = ("max_views", "max_mappings")
 
 @dataclass(frozen=True, kw_only=True)
 class StitchOptions(Options):
-    """GMLake's algorithm: free blocks that lie apart are stitched, and the stitched views are kept for next time.
+    """GMLake's algorithm: the policy stitches free blocks that are not adjacent, and caches the stitched views.
 
-    docs/concepts/how_stitch_decides.md tells the whole of it. Sizes are ints or strings such as ``"128MiB"``.
+    docs/concepts/how_stitch_decides.md describes the algorithm. Sizes are ints or strings such as ``"128MiB"``.
 
     Attributes:
-        frag_limit: requests of at least this size are stitched from free blocks before new memory is created; smaller
-            ones only when there is no new memory. 0: all of them.
-        reuse_limit: a view that is kept may serve a request that is smaller by up to this factor, with its front; the
+        frag_limit: a request of at least this size is stitched from free blocks before new memory is created; a
+            smaller request only if no new memory can be created. 0: all requests.
+        reuse_limit: a cached view may serve a request that is smaller by up to this factor, with its first bytes; the
             rest of its memory stays free. 1: only requests of exactly its size.
-        chunk_size: what is created and mapped at once, in whole MiB and at least 2 MiB; rounded up to what the device
-            can do. Requests of more than 1 MiB are rounded up to it.
-        max_views: how many stitched views there are at most, those in use and those kept for later. 0: no stitching.
-        max_view_bytes: how many bytes they show at most; None: four times the device's memory.
-        max_mappings: how many mappings they have at most, one for each chunk that each of them shows.
+        chunk_size: the size of the chunks that are created and mapped, in whole MiB and at least 2 MiB; rounded up to
+            the device's granule. Requests of more than 1 MiB are rounded up to a multiple of it.
+        max_views: the most stitched views, those in use and those in the cache. 0: no stitching.
+        max_view_bytes: the most bytes that all views together map; None: four times the device's memory.
+        max_mappings: the most mappings of all views; a view has one mapping per chunk.
 
     Raises:
-        ConfigError: if a value makes no sense.
+        ConfigError: if a value is invalid.
     """
 
     name = "stitch"

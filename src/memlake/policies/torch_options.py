@@ -1,4 +1,4 @@
-"""The options of PyTorch's two allocators. The names are PyTorch's, in bytes instead of ``_mb``."""
+"""The options of PyTorch's two allocators. The names are PyTorch's without ``_mb``, because sizes are in bytes."""
 
 from __future__ import annotations
 
@@ -14,23 +14,26 @@ __all__ = ["CachingOptions", "ExpandableOptions", "TorchOptions"]
 
 _MIB = 2**20
 _LARGE_SEGMENT = 20 * _MIB  # torch 2.13's default
-_SMALLEST_LARGE_SEGMENT = 10 * _MIB  # torch 2.13 wants more than this: requests from here on get segments of their own
+_SMALLEST_LARGE_SEGMENT = 10 * _MIB  # torch 2.13 requires more; a request from this size on gets its own segment
 _NO_DIVISIONS = (0,) * 16
 
 
 @dataclass(frozen=True, kw_only=True)
 class TorchOptions(Options):
-    """What PyTorch's two allocators have in common. Sizes are ints or strings such as ``"128MiB"``, in whole MiB.
+    """The options that PyTorch's two allocators share. Sizes are ints or strings such as ``"128MiB"``, in whole MiB.
 
     Attributes:
-        max_split_size: blocks of at least this size are never split; None: there is no such size.
+        max_split_size: blocks of at least this size are never split; None: every block may be split.
         max_non_split_rounding: how much larger than the request such a block may be; None: `large_segment_size`.
-        roundup_power2_divisions: rounds requests up to one of so many sizes between two powers of two; one number, a
-            list or a mapping per size. Kept as 16 numbers, for 1 MiB, 2 MiB, ... 32 GiB and more. 0: off.
+        roundup_power2_divisions: the number of sizes between two powers of two; requests are rounded up to the next
+            of them. One number, a list, or a mapping from sizes. Stored as 16 numbers, for 1 MiB, 2 MiB, ... 32 GiB and
+            more. 0: off.
         garbage_collection_threshold: the share of the limit above which old free segments are released, between 0 and
-            1; 0: off. PyTorch collects only where `memory_fraction` is below 1.
-        large_segment_size: of segments for requests of 1 to 10 MiB, and of the pages of large expandable segments.
-        memory_fraction: what may be held of the device, from 0 to 1: PyTorch's ``per_process_memory_fraction``.
+            1; 0: off. PyTorch collects only if `memory_fraction` is below 1.
+        large_segment_size: the size of segments for requests of 1 to 10 MiB, and of the pages of large expandable
+            segments.
+        memory_fraction: the share of the device that may be held, from 0 to 1: PyTorch's
+            ``per_process_memory_fraction``.
 
     Raises:
         ConfigError: if PyTorch would refuse a value.
@@ -69,7 +72,7 @@ class TorchOptions(Options):
         self._set("memory_fraction", fraction)
 
     def _set(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)  # the dataclass is frozen: this is its constructor
+        object.__setattr__(self, name, value)  # the dataclass is frozen; only __post_init__ sets fields
 
     @property
     def is_expandable(self) -> bool:
@@ -77,24 +80,24 @@ class TorchOptions(Options):
         return False
 
     def limit_on(self, total_memory: int) -> int | None:
-        """What `memory_fraction` allows; None if it is 1, which PyTorch takes for "no limit"."""
+        """Returns the bytes that `memory_fraction` allows; None if it is 1, which means "no limit" in PyTorch."""
         return None if self.memory_fraction == 1 else int(self.memory_fraction * total_memory)
 
     def to_torch(self) -> str:
-        """All of it as ``PYTORCH_ALLOC_CONF`` takes it, which allocator it is included."""
+        """Returns the value of ``PYTORCH_ALLOC_CONF`` for these options, with the choice of the allocator."""
         return ",".join(filter(None, [f"expandable_segments:{self.is_expandable}", self.to_text()]))
 
 
 @dataclass(frozen=True, kw_only=True)
 class CachingOptions(TorchOptions):
-    """PyTorch's native caching allocator, as torch 2.13 has it. The options are those of `TorchOptions`."""
+    """PyTorch's native caching allocator of torch 2.13. The options are those of `TorchOptions`."""
 
     name = "caching"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExpandableOptions(TorchOptions):
-    """PyTorch's expandable segments, as torch 2.13 has them. The options are those of `TorchOptions`."""
+    """PyTorch's expandable segments of torch 2.13. The options are those of `TorchOptions`."""
 
     name = "expandable"
 
