@@ -51,7 +51,7 @@ class BadRowError(Exception):
         self.hint = hint
 
 
-# Which cells mean something, by operation.
+# The operations that use each cell.
 WITH_BYTES = (Op.ALLOCATE, Op.TRIM, Op.PREALLOCATE)
 WITH_STREAM = (Op.ALLOCATE, Op.RECORD_STREAM, Op.FREE_ON, Op.PREALLOCATE)
 WITHOUT_ID = (Op.SYNCHRONIZE, Op.EMPTY_CACHE, Op.TRIM, Op.PREALLOCATE)
@@ -86,7 +86,7 @@ def is_free(op: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
 def as_column(
     values: npt.ArrayLike, dtype: type[np.integer[Any]], largest: int, name: str, *, smallest: int = 0
 ) -> npt.NDArray[Any]:
-    """An own copy of a column in the type that it has in memory.
+    """Copies a column and converts it to its type in memory.
 
     Raises:
         BadRowError: for the first value that is not a whole number from `smallest` to `largest`.
@@ -97,12 +97,12 @@ def as_column(
     if array.size == 0:
         return np.zeros(0, dtype)
     if array.dtype.kind in "fO" and not isinstance(values, np.ndarray) and all(type(v) is int for v in values):  # type: ignore[union-attr]
-        # NumPy makes floats, or objects, of a list whose numbers fit no one type.
+        # NumPy turns a list into floats or objects if no integer type holds all its numbers.
         array = np.array(values, object)
     elif array.dtype.kind not in "iu":
         raise BadRowError(0, f"column {name} must have whole numbers, not {array.dtype}")
     wrong = np.zeros(len(array), np.bool_)
-    # Comparing with a number that the type cannot have is an error in NumPy 2, and always false in truth.
+    # NumPy 2 raises an error for a comparison with a number outside the type's range; its result would be false.
     limits = np.iinfo(array.dtype) if array.dtype.kind != "O" else None
     if limits is None or limits.min < smallest:
         wrong |= (array < smallest).astype(np.bool_)
@@ -138,7 +138,7 @@ def normalize(
     for name, column in (("id", ids), ("bytes", nbytes), ("stream", streams), ("tag", tags), ("time", times)):
         if column is not None and len(column) != rows:
             raise BadRowError(min(len(column), rows), f"column {name} has {len(column)} rows and column op has {rows}")
-    # Cells that mean nothing are zero: other programs leave what they like in them, and equal traces are equal.
+    # Other programs leave arbitrary values in unused cells. Zeros make traces with the same meaning equal.
     nbytes[~np.isin(op, WITH_BYTES)] = 0
     streams[~np.isin(op, WITH_STREAM)] = 0
     ids[np.isin(op, WITHOUT_ID)] = 0
@@ -163,12 +163,12 @@ def _refuse_first(wrong: npt.NDArray[np.bool_], why: Callable[[int], str]) -> No
 
 
 def _refers(op: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Which rows name an allocation that was made before."""
+    """Returns which rows refer to an earlier allocation."""
     return np.isin(op, (Op.FREE, Op.FREE_ON, Op.RECORD_STREAM, Op.EVENT_DONE))
 
 
 def _number_allocations(op: npt.NDArray[np.uint8], ids: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """The id column with each allocation named by its number, and rows that are about none left as they are."""
+    """Returns the id column with the number of each allocation as its id. Rows without an allocation keep their id."""
     allocated = ids[op == Op.ALLOCATE]
     if len(allocated) > MOST_ALLOCATIONS:
         raise BadRowError(0, f"{len(allocated)} allocations are more than the {MOST_ALLOCATIONS} that ids can name")
@@ -180,7 +180,7 @@ def _number_allocations(op: npt.NDArray[np.uint8], ids: npt.NDArray[np.uint64]) 
     ordered = allocated[order]
     twice = np.flatnonzero(ordered[1:] == ordered[:-1])
     if len(twice):
-        # The sort is stable, so the later of two is the right one of the pair.
+        # The sort is stable, so the second of two equal ids is the later allocation.
         row = int(np.flatnonzero(op == Op.ALLOCATE)[order[twice + 1].min()])
         raise BadRowError(row, f"id {ids[row]} is allocated a second time", "give every allocation an id of its own")
     numbered: npt.NDArray[np.uint64] = ids.copy()
@@ -197,7 +197,7 @@ def _number_allocations(op: npt.NDArray[np.uint8], ids: npt.NDArray[np.uint64]) 
 
 
 def _check_lives(op: npt.NDArray[np.uint8], ids: npt.NDArray[np.uint64], numbered: npt.NDArray[np.uint64]) -> None:
-    """Each allocation is made, then freed once; recorded while live, done when freed."""
+    """Checks that each allocation is freed once, recorded on streams while it is live, and done after its free."""
     born = np.flatnonzero(op == Op.ALLOCATE)
     rows = np.arange(len(op))
     refers = np.flatnonzero(_refers(op))
@@ -206,7 +206,7 @@ def _check_lives(op: npt.NDArray[np.uint8], ids: npt.NDArray[np.uint64], numbere
     _refuse_first(early, lambda row: _unknown(op, ids, row))
     frees = np.flatnonzero(is_free(op))
     died = np.full(len(born), len(op))
-    # Assigned backwards, so that the first of several frees is the one that counts.
+    # NumPy keeps the last assigned value, so the frees are assigned backwards to keep the first.
     died[numbered[frees][::-1]] = frees[::-1]
     again = np.zeros(len(op), np.bool_)
     again[frees] = died[numbered[frees]] < frees

@@ -1,4 +1,4 @@
-"""A part of a trace as a trace of its own: what is live where the part begins is allocated first."""
+"""Cuts a part out of a trace. The new trace first allocates everything that is live at the start of the part."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["cut"]
 
 
 def cut(columns: Columns, start: int, stop: int) -> dict[str, npt.NDArray[Any] | None]:
-    """The columns of rows `start` to `stop`, as arguments of `Trace`.
+    """Returns the columns of rows `start` to `stop`, as arguments of `Trace`.
 
-    Before them come the allocations that are live at `start`, in their order, and then the streams they were recorded
-    on. Left out are rows about allocations that were freed before `start` (their events may be done only now).
+    They begin with the allocations that are live at `start`, in their order, and then the streams that these were
+    recorded on. `EVENT_DONE` rows of allocations that were freed before `start` are left out.
     """
     stop = max(start, stop)
     is_allocation = columns.op == Op.ALLOCATE

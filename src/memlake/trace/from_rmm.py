@@ -1,9 +1,9 @@
 """Reads the CSV log of RMM's `logging_resource_adaptor`.
 
-RMM writes ``Thread,Time,Action,Pointer,Size,Stream``, one line per event: ``allocate`` after it, ``free`` before it,
-``allocate failure`` with a null pointer. Pointers and streams are hexadecimal with or without ``0x`` (versions
-differ), null is ``0x0``, ``0`` or ``(nil)``; times are those of the day. Columns are found by their names in the first
-line; without such a line (Spark's log) they are these six.
+RMM writes ``Thread,Time,Action,Pointer,Size,Stream``, one line per event: ``allocate`` after the allocation, ``free``
+before the free, ``allocate failure`` with a null pointer. Pointers and streams are hexadecimal with or without ``0x``
+(versions differ); null is ``0x0``, ``0`` or ``(nil)``. Times are times of day. The reader finds the columns by their
+names in the first line. A log without that line (Spark's) has these six columns.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _TIME_SINCE_1970 = re.compile(r"(\d{1,12})\.(\d{6})", re.ASCII)
 
 
 def is_rmm_line(line: str) -> bool:
-    """Whether a file that begins with this line is a log of RMM's."""
+    """Returns True if a file that begins with this line is an RMM log."""
     cells = _cells(line)
     return all(name in cells for name in NEEDED) or (len(cells) == len(COLUMNS) and cells[2] in ACTIONS)
 
 
 class _Log:
-    """The rows found so far, and what must be remembered for those to come."""
+    """The rows read so far, and the state that later lines need."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -56,20 +56,20 @@ class _Log:
         self.stream, self.time, self.address = array("Q"), array("q"), array("Q")
         self.lines = array("Q")
         self.live: dict[int, int] = {}
-        """By pointer: the row of its allocation."""
+        """The row of the live allocation at each pointer."""
         self.failures: list[RecordedEvent] = []
         self.days = 0
 
     def add(self, number: int, action: str, pointer: int, nbytes: int, stream: int, time: int | None) -> None:
         if time is not None and self.time and self.time[-1] - (time + self.days) > DAY // 2:
-            self.days += DAY  # it was midnight
+            self.days += DAY  # the clock passed midnight
         when = None if time is None else time + self.days
         op = ACTIONS[action]
         if op is None:
             self.failures.append(RecordedEvent(len(self.op), "oom", 0, nbytes, stream, when))
             return
         if pointer == 0:
-            return  # nothing was asked for, or nothing is given back
+            return  # an allocation of zero bytes, or the free of a null pointer
         if op is Op.ALLOCATE:
             if pointer in self.live:
                 raise self._bad(

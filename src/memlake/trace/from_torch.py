@@ -1,10 +1,10 @@
 """Makes a trace of a PyTorch memory snapshot.
 
-A snapshot is a ring of the newest events and the state at the end. What was allocated before the first event shows in
-two ways: it is freed later, or it is still live at the end. Such allocations become the first rows of the trace.
+A snapshot has a ring buffer of the newest events, and the state at the end. An allocation from before the first event
+appears only in a later free, or in the state at the end. The reader makes such allocations the first rows of the trace.
 
-A free that is not completed at once had been used on other streams, but the snapshot does not say on which; the trace
-names one stream that nothing else uses.
+If a free is not completed at once, another stream used the block. The snapshot does not say which stream, so the trace
+names a stream that no other row uses.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["read_snapshot"]
 
 SEGMENT_EVENTS = frozenset({"segment_alloc", "segment_free", "segment_map", "segment_unmap"})
-# Provisional ids of allocations that are live where the record begins; the others count from 0.
+# The first provisional id of allocations that are live when the record begins; the ids of the others begin at 0.
 CARRIED = 2**63
 
 
@@ -44,8 +44,8 @@ def read_snapshot(source: Source, device: int | None) -> Trace:
     """Reads a snapshot and makes a trace of one of its devices.
 
     Raises:
-        TraceError: if it is no snapshot, is hostile, or is empty.
-        ConfigError: if it has no such device.
+        TraceError: if the file is no snapshot, or is malicious or empty.
+        ConfigError: if the snapshot has no such device.
     """
     snapshot = read_raw_snapshot(source)
     if not snapshot.devices:
@@ -67,7 +67,7 @@ def _choose(snapshot: Snapshot, device: int | None) -> int:
 
 @dataclass
 class _Initial:
-    """An allocation that is live where the record begins."""
+    """An allocation that is live when the record begins."""
 
     address: int
     requested: int
@@ -77,7 +77,7 @@ class _Initial:
 
 
 class _Import:
-    """Walks the events of one device once, and puts what they imply before them."""
+    """Reads the events of one device once, and puts the allocations that must precede them first."""
 
     def __init__(self, source: Source, snapshot: Snapshot, device: int, why: str) -> None:
         self._source = source
@@ -91,11 +91,11 @@ class _Import:
         self._tags: dict[str, int] = {"": 0}
         self._now: int | None = None
         self._live: dict[int, int] = {}
-        """By address: the provisional id of what is live there."""
+        """The provisional id of the live allocation at each address."""
         self._pending: dict[int, int] = {}
-        """By address: the provisional id of what was freed there and is awaited by some stream."""
+        """The provisional id of the allocation at each address that is freed, but that a stream may still use."""
         self._seen: set[int] = set()
-        """Addresses about which there was an event: nothing before the record can be at them any more."""
+        """Addresses of earlier events: an allocation from before the record can no longer be live there."""
         self._initial: list[_Initial] = []
         self._num_allocations = 0
         self._events: list[RecordedEvent] = []
@@ -104,9 +104,9 @@ class _Import:
         self._unknown_stream: int | None = None
 
     def trace(self) -> Trace:
-        """The trace of the device."""
+        """Returns the trace of the device."""
         events = self._record.events
-        # Nothing is hashed before its type is known: a tuple in a tuple in a tuple may take forever.
+        # The type is checked before a value is hashed: hashing nested tuples of a malicious file may not end.
         self._has_completions = any(type(event) is dict and event.get("action") == "free_completed" for event in events)
         has_times = bool(events) and all(type(event) is dict and type(event.get("time_us")) is int for event in events)
         for number, raw in enumerate(events):
@@ -116,7 +116,7 @@ class _Import:
                 if block.state == "free" or block.address in self._live or block.address in self._pending:
                     continue
                 if block.address not in self._seen:
-                    # It is in no event, so it was there all the time.
+                    # No event names the block, so it was live during the whole record.
                     self._carry(block.address, block.requested, segment.stream, block.tag).nbytes = block.nbytes
         return self._build(has_times)
 
@@ -138,7 +138,7 @@ class _Import:
     def _allocate(self, fields: Fields) -> None:
         address = fields.whole("addr", LARGEST_ADDRESS)
         if address in self._live:
-            # The event of its free is missing (they can be left out of a record), but two cannot be at one place.
+            # Two live allocations cannot have one address, so the event of the free is missing from the record.
             self._add(Op.FREE, self._live.pop(address))
             self._counts["implied_frees"] += 1
         if address in self._pending:
@@ -163,14 +163,14 @@ class _Import:
         self._seen.add(address)
         id = self._live.pop(address)
         if action == "free_requested" and self._has_completions and not self._is_completion(number + 1, address):
-            # Some stream is awaited; no snapshot says which.
+            # The block waits for a stream that the snapshot does not name.
             self._unknown_stream = LARGEST_ADDRESS
             self._add(Op.RECORD_STREAM, id, 0, LARGEST_ADDRESS)
             self._pending[address] = id
         self._add(Op.FREE, id)
 
     def _is_completion(self, number: int, address: int) -> bool:
-        """Whether this event completes the free that the event before it requested, at this address."""
+        """Returns True if this event completes the free at this address that the previous event requested."""
         events = self._record.events
         if not 0 < number < len(events):
             return False

@@ -1,10 +1,10 @@
-"""How memory was laid out when a record begins, worked out from how it ends.
+"""Infers the layout of memory at the start of a record from the layout at its end.
 
-Walking the segment events backwards gives the segments. The blocks in them are the allocations that were live then,
-each with its slack, and free blocks between. Slack is the unused end of a block in the large pool of PyTorch's native
-allocator: a rest of 1 MiB or less is not split off. Where a gap after a block is larger, a part of it may still be the
-slack of a block whose right neighbour was freed before the record began; an allocation that later appears there shows
-where the block ended.
+Undoing the segment events in reverse order gives the segments. Their blocks are the allocations that were live at the
+start, each with its slack, and the free blocks between them. Slack is the unused end of a block: in the large pool,
+PyTorch's native allocator does not split off a remainder of 1 MiB or less. If the free space after an allocation is
+larger than that, a part of it may still be slack, because the next block was freed before the record began. The
+address of a later allocation there shows where the block ended.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 __all__ = ["Allocations", "Carried", "initial_segments"]
 
 LARGEST_SLACK = 1024**2
-"""kSmallSize of PyTorch: a rest must be larger than this to be split off in the large pool."""
+"""kSmallSize of PyTorch: in the large pool, a remainder must be larger than this to be split off."""
 LARGE_PAGE = 20 * 1024**2
 """kLargeBuffer of PyTorch: the size of the pages of an expandable segment for large requests."""
 
 
 @dataclass(frozen=True)
 class Carried:
-    """An allocation that is live where the record begins.
+    """An allocation that is live when the record begins.
 
     Attributes:
         id: its id in the trace.
-        address: where it is.
-        requested: what was asked for.
-        nbytes: the size of its block, if it is still there at the end; else None.
+        address: its address.
+        requested: the requested size.
+        nbytes: the size of its block, if it is still live at the end; else None.
         freed: the row of the trace that frees it; the trace's length if none does.
     """
 
@@ -55,13 +55,13 @@ class Carried:
 
 @dataclass(frozen=True)
 class Allocations:
-    """Addresses in rising order, and the row of the allocation at each."""
+    """Addresses in ascending order, and the row of the allocation at each."""
 
     addresses: npt.NDArray[np.uint64]
     rows: npt.NDArray[np.int64]
 
     def first_within(self, begin: int, end: int, before: int) -> int | None:
-        """The lowest address from `begin` to `end` that is allocated before a row; None if none is."""
+        """Returns the lowest address from `begin` to `end` that is allocated before a row; None if there is none."""
         first = np.searchsorted(self.addresses, np.uint64(min(begin, 2**64 - 1)), "left")
         last = np.searchsorted(self.addresses, np.uint64(min(end, 2**64 - 1)), "right")
         early = np.flatnonzero(self.rows[first:last] < before)
@@ -74,13 +74,13 @@ def initial_segments(
     carried: Sequence[Carried],
     later: Allocations,
 ) -> tuple[RecordedSegment, ...]:
-    """The segments before the first event, with their blocks.
+    """Returns the segments before the first event, with their blocks.
 
     Args:
         final: the segments at the end.
-        events: what happened to segments, in order.
-        carried: the allocations that were live, by address.
-        later: every allocation of the record itself.
+        events: the segment events, in order.
+        carried: the allocations that were live at the start, by address.
+        later: the allocations made during the record.
     """
     bare = sorted([*_rewind_plain(final, events), *_rewind_mapped(final, events)], key=lambda segment: segment.address)
     addresses = [allocation.address for allocation in carried]
@@ -95,7 +95,7 @@ def initial_segments(
 
 
 def _rewind_plain(final: Iterable[RecordedSegment], events: Sequence[RecordedEvent]) -> list[RecordedSegment]:
-    """Segments of one cudaMalloc each."""
+    """Returns the initial segments that were made by one cudaMalloc each."""
     there = {segment.address: segment for segment in final if not segment.is_expandable}
     for event in reversed(events):
         if event.kind == "segment_alloc":
@@ -107,7 +107,7 @@ def _rewind_plain(final: Iterable[RecordedSegment], events: Sequence[RecordedEve
 
 
 def _rewind_mapped(final: Iterable[RecordedSegment], events: Sequence[RecordedEvent]) -> list[RecordedSegment]:
-    """The mapped parts of expandable segments, by stream."""
+    """Returns the initially mapped parts of expandable segments."""
     last = [segment for segment in final if segment.is_expandable]
     mapped: dict[int, _Ranges] = {}
     for segment in last:
@@ -122,7 +122,7 @@ def _rewind_mapped(final: Iterable[RecordedSegment], events: Sequence[RecordedEv
     segments = []
     for stream, ranges in mapped.items():
         for begin, end in ranges:
-            # What kind of part it is, its successor at that place knows; if it has none, the size of a page tells.
+            # The kind is that of the final segment at this place. Without one, the page size tells small from large.
             place = bisect_left(starts, end) - 1
             heir = last[place] if place >= 0 and last[place].address + last[place].nbytes > begin else None
             kind = heir.kind if heir else "small" if (end - begin) % LARGE_PAGE else "large"
@@ -132,7 +132,7 @@ def _rewind_mapped(final: Iterable[RecordedSegment], events: Sequence[RecordedEv
 
 
 def _blocks(segment: RecordedSegment, carried: Sequence[Carried], later: Allocations) -> list[RecordedBlock]:
-    """The blocks that tile a segment."""
+    """Returns the blocks that tile a segment."""
     blocks: list[RecordedBlock] = []
     at, end = segment.address, segment.address + segment.nbytes
     for place, allocation in enumerate(carried):
@@ -182,7 +182,7 @@ class _Ranges:
         self._ends[first:last] = [end]
 
     def remove(self, begin: int, end: int) -> None:
-        """Takes a range away, whether or not all of it is there."""
+        """Removes a range. Parts of it may be missing already."""
         first = bisect_right(self._ends, begin)
         last = bisect_left(self._begins, end)
         if first >= last:

@@ -1,4 +1,4 @@
-"""How many bytes of a trace are live: the measure that every policy is compared with."""
+"""The live bytes of a trace, with which the memory that each policy holds is compared."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 __all__ = ["ROUNDING", "peak_of", "rounded"]
 
 ROUNDING = 512
-"""Every request counts as a multiple of this: the smallest block of PyTorch, and the alignment that CUDA promises."""
+"""Each request is rounded up to a multiple of this: the smallest block of PyTorch, and CUDA's guaranteed alignment."""
 
 
 def rounded(nbytes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Each request rounded up to a multiple of 512; a request for nothing gets nothing."""
+    """Rounds each request up to a multiple of 512; 0 stays 0."""
     unit = np.uint64(ROUNDING)
     whole: npt.NDArray[np.uint64] = (nbytes + (unit - np.uint64(1))) // unit * unit
     return whole
 
 
 def peak_of(columns: Columns) -> tuple[int, int | None]:
-    """The largest sum of live requests, and the first row at which it is reached (None without any allocation)."""
+    """Returns the largest sum of live requests and the first row that reaches it (None without an allocation)."""
     sizes = rounded(columns.bytes[columns.op == Op.ALLOCATE])
     if len(sizes) == 0:
         return 0, None
     frees = is_free(columns.op)
-    # Sums of absurd sizes leave 64 bits, so the change of each row is kept as two numbers: units of 2^32, and the rest.
+    # Sums of very large sizes overflow 64 bits, so each change is split into multiples of 2^32 and a remainder.
     high = np.zeros(len(columns), np.int64)
     low = np.zeros(len(columns), np.int64)
     for rows, sign, change in (
@@ -42,7 +42,7 @@ def peak_of(columns: Columns) -> tuple[int, int | None]:
     ):
         high[rows] = sign * (change >> np.uint64(32)).astype(np.int64)
         low[rows] = sign * (change & np.uint64(2**32 - 1)).astype(np.int64)
-    # Less than 2^32 per row, and memory ends long before 2^31 rows: neither sum can leave 64 bits.
+    # Each part is below 2^32, and no trace in memory has 2^31 rows, so neither sum overflows.
     high, low = np.cumsum(high), np.cumsum(low)
     high, low = high + (low >> 32), low & (2**32 - 1)
     highest = high == high.max()

@@ -22,7 +22,7 @@ __all__ = ["load"]
 
 KNOWN = "memlake reads its own .npz and text traces, PyTorch memory snapshots, RMM's CSV logs, and gzip of these"
 
-# Protocols 2 and later say so; an older pickle of a snapshot begins with its dict or list, put into the memo.
+# A pickle of protocol 2 or later names its protocol. An older one begins with a dict or a list and its memo entry.
 _PICKLE = re.compile(rb"\x80[\x00-\x0f]|[\]}][qr\x94(]|\([dl]p0\n")
 _FOREIGN = {
     b"PAR1": "is a Parquet file, which memlake writes and does not read; load what it was made of",
@@ -58,7 +58,7 @@ def identify(head: bytes) -> str:
     for magic, what in _FOREIGN.items():
         if head.startswith(magic):
             raise TraceFileError(what, hint=KNOWN)
-    # The control characters that no text has; among them all that a damaged binary file is likely to begin with.
+    # No text has these control characters, and the first bytes of a damaged binary file are likely among them.
     if odd := re.search(rb"[\x00-\x08\x0e-\x1f\x7f]", head):
         raise TraceFileError("is no file that memlake knows", place=f"byte {odd.start()}", hint=KNOWN)
     text = head.decode("utf-8", "replace").removeprefix("\ufeff")

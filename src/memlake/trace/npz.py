@@ -1,7 +1,7 @@
-"""memlake's own trace file: a zip of NumPy arrays, one per column, which `numpy.load` opens, too.
+"""memlake's own trace file: a zip of NumPy arrays, one per column. `numpy.load` can open it, too.
 
-Files come from anywhere, so they are not given to `numpy.load` here: every declared size is checked before a byte is
-unpacked, and an array's header is matched, not evaluated.
+The reader does not trust the file, so it does not use `numpy.load`. It checks every declared size before it unpacks a
+byte, and it matches the header of an array against a pattern instead of evaluating it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ __all__ = ["read_npz", "write_npz"]
 NEEDED = ("op", "id", "bytes", "stream")
 OPTIONAL = ("tag", "time")
 TEXTS = ("tags", "meta")
-# Eight members of less than a hundred bytes each in the directory; a zip may claim millions.
+# A trace has eight members with less than 100 bytes each in the directory. A malicious zip may declare millions.
 LARGEST_DIRECTORY = 64 * 1024
 LARGEST_TEXT = 64 * 1024**2
 END_OF_DIRECTORY = struct.Struct("<4s4H2IH")
-# What zipfile raises for broken archives; RuntimeError is for encrypted ones.
+# The exceptions of zipfile for broken archives; it raises RuntimeError for encrypted ones.
 BROKEN = (
     zipfile.BadZipFile,
     zlib.error,
@@ -58,7 +58,7 @@ def read_npz(source: Source) -> Trace:
     """Reads a trace file.
 
     Raises:
-        TraceError: if it is no trace file, is broken, or claims to be larger than the limit.
+        TraceError: if the file is no trace, is broken, or declares more bytes than the limit.
     """
     _check_directory(source)
     try:
@@ -82,7 +82,7 @@ def read_npz(source: Source) -> Trace:
 
 
 def write_npz(trace: Trace) -> bytes:
-    """The bytes of the trace file; the same for equal traces."""
+    """Returns the bytes of the trace file. Equal traces give equal bytes."""
     arrays: dict[str, npt.NDArray[Any]] = {
         "op": trace.op,
         "id": trace.id,
@@ -97,7 +97,7 @@ def write_npz(trace: Trace) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, array in arrays.items():
-            # Without a date of its own a member has the first of 1980, always the same.
+            # The default date of a member is 1980-01-01, so that equal traces give equal bytes.
             member = zipfile.ZipInfo(f"{name}.npy")
             member.compress_type = zipfile.ZIP_DEFLATED
             content = io.BytesIO()
@@ -107,13 +107,13 @@ def write_npz(trace: Trace) -> bytes:
 
 
 def _narrow(array: npt.NDArray[Any], dtype: type[np.integer[Any]]) -> npt.NDArray[Any]:
-    """The column in the small type that nearly every trace has, or as it is."""
+    """Converts a column to a smaller type if its values fit; they fit in nearly every trace."""
     fits = len(array) == 0 or int(array.max()) <= np.iinfo(dtype).max
     return array.astype(dtype) if fits else array
 
 
 def _check_directory(source: Source) -> None:
-    """Looks at the end of the zip before Python's reader does, which would read a directory of any length."""
+    """Checks the size of the zip's directory, because `zipfile` would read a directory of any length."""
     place = source.data.rfind(b"PK\5\6")
     if place < 0 or place + END_OF_DIRECTORY.size > len(source.data):
         raise source.error("is not a whole zip file: it has no directory", hint="copy or download it again")
@@ -123,7 +123,7 @@ def _check_directory(source: Source) -> None:
 
 
 def _members(source: Source, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """The members that are ours, checked: none twice, none larger than the limit allows."""
+    """Returns the members of a trace, and checks that none occurs twice or is larger than the limit."""
     members: dict[str, zipfile.ZipInfo] = {}
     names = {f"{name}.npy": name for name in (*NEEDED, *OPTIONAL, *TEXTS)}
     total = 0
@@ -155,7 +155,7 @@ def _array(source: Source, archive: zipfile.ZipFile, member: zipfile.ZipInfo) ->
     prefix = content[:12]
     if not prefix.startswith(b"\x93NUMPY") or len(prefix) < 12:
         raise source.error("is no NumPy array", place)
-    # Version 1 has two bytes for the length of the header, later ones four.
+    # The length of the header has two bytes in version 1, and four in later versions.
     begin = 10 if prefix[6] == 1 else 12
     end = begin + int.from_bytes(prefix[8:begin], "little")
     header = content[begin : min(end, begin + 1000)]
@@ -177,7 +177,7 @@ def _array(source: Source, archive: zipfile.ZipFile, member: zipfile.ZipInfo) ->
 
 
 def _json(source: Source, arrays: dict[str, npt.NDArray[Any]], name: str, default: Any) -> Any:
-    """The JSON in a member that is one text."""
+    """Returns the JSON value of a member that is one string."""
     if name not in arrays:
         return default
     try:

@@ -1,4 +1,4 @@
-"""A trace as a Parquet file, for programs that read tables."""
+"""Writes a trace as a Parquet file, for programs that read tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why an opcode of a pickle is refused, in words: what it asks for, by name."""
+"""The error message for a refused pickle opcode. It names the opcode and the object that the pickle refers to."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _GLOBAL = re.compile(rb"([^\n]{0,200})\n([^\n]{0,200})\n")
 
 
 def refusal(code: int, data: bytes, at: int, stack: list[Any]) -> tuple[str, str]:
-    """The reason and what to do, for an opcode that plain data does not need.
+    """Returns the reason and the hint for an opcode that plain data does not need.
 
     Args:
         code: the opcode.
         data: the pickle.
-        at: where in it the opcode stands.
-        stack: what the opcode would work on.
+        at: the offset of the opcode.
+        stack: the operands of the opcode.
     """
     known = _OPCODES.get(code)
     if known is None:

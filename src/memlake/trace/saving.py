@@ -30,7 +30,7 @@ def _save_text(trace: Trace, file: BinaryIO) -> None:
 
 
 def _save_packed_text(trace: Trace, file: BinaryIO) -> None:
-    # No time and no name in it: equal traces give equal bytes.
+    # Without a time and a file name in the header, equal traces give equal bytes.
     with gzip.GzipFile("", "wb", 9, file, mtime=0) as packed:
         packed.writelines(line.encode() for line in write_text(trace))
 

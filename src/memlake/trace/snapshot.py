@@ -1,7 +1,7 @@
-"""A PyTorch memory snapshot as plain data. Every field is checked, so its users can rely on types and sizes.
+"""A PyTorch memory snapshot as plain data. The reader checks the type and the range of every field.
 
-All shapes that PyTorch has written are known: today's dict; that of torch 2.0, whose blocks have a ``history`` and no
-address; a bare list of segments; with events, or with the state at the end only.
+It reads all formats that PyTorch has written: the current dict; the dict of torch 2.0, whose blocks have a ``history``
+and no address; and a bare list of segments. A snapshot may have events, or only the state at the end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Block", "DeviceRecord", "Fields", "Segment", "Snapshot", "read_raw_snapshot", "tag_of_frames"]
 
 LARGEST_ADDRESS = 2**64 - 1
-# The size of every small segment, in any version: c10/core/AllocatorConfig.h, kSmallBuffer.
+# The size of a small segment in all versions of PyTorch: kSmallBuffer in c10/core/AllocatorConfig.h.
 SMALL_SEGMENT = 2 * 1024**2
 NO_SNAPSHOT = "is it a snapshot of torch.cuda.memory._dump_snapshot()?"
 STATES = {
@@ -59,7 +59,7 @@ class Segment:
     blocks: tuple[Block, ...]
 
     def recorded(self, streams: StreamNumbers, id_at: Callable[[int], int | None]) -> RecordedSegment:
-        """The segment with the stream's number, and the ids that the trace gives to what is at its addresses."""
+        """Returns the segment with the stream's number, and with the trace's ids of its allocations."""
         blocks = (
             RecordedBlock(
                 block.address,
@@ -78,7 +78,7 @@ class Segment:
 
 @dataclass
 class DeviceRecord:
-    """What the snapshot says about one device. The events are still raw; their reader checks them one by one."""
+    """The segments and events of one device. The events are not checked yet; their reader checks each of them."""
 
     segments: list[Segment] = field(default_factory=list)
     events: list[Any] = field(default_factory=list)
@@ -93,12 +93,12 @@ class Snapshot:
 
 
 class Fields:
-    """The fields of one dict of the snapshot, with the place it has in it."""
+    """The fields of one dict of the snapshot, and its place in the snapshot for messages."""
 
     def __init__(self, source: Source, raw: Any, place: str, index: int | None = None) -> None:
         self._source = source
         self._raw = raw
-        # Put together only for a message: there are as many of these as events.
+        # The text of the place is formatted only for an error, because there is one object per event.
         self._place = place
         self._index = index
         if type(raw) is not dict:
@@ -107,7 +107,7 @@ class Fields:
     def whole(self, name: str, largest: int, default: int | None = None, *, smallest: int = 0) -> int:
         """A whole number within limits."""
         value = self._raw.get(name, default)
-        # bool is an int to Python, but not here.
+        # type() instead of isinstance: a bool is an int for isinstance.
         if type(value) is not int or not smallest <= value <= largest:
             raise self.error(f"{name} must be a whole number from {smallest} to {largest}, not {_show(value)}")
         return value
@@ -128,7 +128,7 @@ class Fields:
         return value
 
     def items(self, name: str) -> list[Any]:
-        """A list; empty if there is none."""
+        """A list; empty if the field is missing."""
         value = self._raw.get(name)
         if value is None:
             return []
@@ -137,17 +137,17 @@ class Fields:
         return value
 
     def get(self, name: str) -> Any:
-        """Whatever is there."""
+        """The raw value, not checked; None if the field is missing."""
         return self._raw.get(name)
 
     def error(self, reason: str) -> Exception:
-        """The error for something that is wrong in this dict."""
+        """Returns the error for a wrong field of this dict."""
         place = self._place if self._index is None else f"{self._place}[{self._index}]"
         return self._source.error(reason, place, NO_SNAPSHOT)
 
 
 def shorten_type(value: Any) -> str:
-    """What something is, for messages."""
+    """Returns the type of a value for a message."""
     return f"a value of type {type(value).__name__}"
 
 
@@ -190,7 +190,7 @@ def _segment(source: Source, fields: Fields, number: int) -> Segment:
     pool = fields.get("segment_pool_id")
     is_pool = type(pool) in (tuple, list) and len(pool) == 2 and all(type(part) is int for part in pool)
     blocks = []
-    # torch 2.0 does not say where blocks are, but they tile their segment.
+    # Blocks of torch 2.0 have no address. They tile their segment, so each begins where the previous one ends.
     expected = address
     for place, raw in enumerate(fields.items("blocks")):
         block = _block(Fields(source, raw, f"segments[{number}].blocks", place), expected)
@@ -217,26 +217,26 @@ def _block(fields: Fields, expected: int) -> Block:
     if type(history) is list and history and type(history[0]) is dict:
         requested, frames = history[0].get("real_size", nbytes), history[0].get("frames")
         requested = requested if type(requested) is int and 0 <= requested <= nbytes else nbytes
-    # For a free block this is the last request, which is over.
+    # PyTorch keeps the size of the last request in a free block.
     requested = fields.size("requested_size", requested) if state != "free" else 0
     return Block(fields.whole("address", LARGEST_ADDRESS, expected), nbytes, requested, state, tag_of_frames(frames))
 
 
 def tag_of_frames(frames: Any) -> str:
-    """The innermost Python frame as text, ``file.py:12 function``; the reader has left no other. Empty if none."""
+    """Returns the innermost Python frame, the only one that `unpickle` keeps, as ``file.py:12 function``, or ""."""
     if type(frames) is not list or not frames or type(frames[0]) is not dict:
         return ""
     frame = frames[0]
     filename, line, name = frame.get("filename"), frame.get("line"), frame.get("name")
     if type(filename) is not str or type(line) is not int or type(name) is not str:
         return ""
-    # Folders are private to the user and are left out; long names are cut because the tag is a label.
+    # Folder names are private to the user, so they are left out. Long names are cut, because the tag is a label.
     short = filename.replace("\\", "/").rpartition("/")[2]
     return f"{short[:100]}:{line} {name[:100]}".strip()
 
 
 def _settings(raw: Any) -> dict[str, Any]:
-    """The allocator's settings, as far as they are scalars or dicts of scalars, which all known ones are."""
+    """Returns the allocator's settings that are scalars or dicts of scalars; all known settings are."""
     if type(raw) is not dict:
         return {}
     plain: dict[str, Any] = {}

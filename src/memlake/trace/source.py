@@ -19,14 +19,14 @@ __all__ = ["Source", "read_source"]
 
 Format = TypeVar("Format")
 
-# How much is looked at before the rest is read: enough to tell every format by its first bytes or its first line.
+# The bytes that are read first: enough to identify every format by its first bytes or its first line.
 HEAD = 64 * 1024
 GZIP_MAGIC = b"\x1f\x8b"
-# Text and pickles shrink to a fifth or a tenth. What unpacks to more than this is made to fill memory.
+# gzip packs text and pickles 5 to 10 times. A file with a larger ratio than this is made to exhaust memory.
 LARGEST_GZIP_RATIO = 100
-# Any file may cost this much, however short it is.
+# The memory that reading may need for any file, even a very short one.
 SMALL_CHANGE = 64 * 1024**2
-# bgzip writes one member per 64 KiB; a file of very many tiny members is made to take time.
+# bgzip writes one member per 64 KiB. A file with more members than this is made to waste time.
 MOST_GZIP_MEMBERS = 100_000
 
 
@@ -37,7 +37,7 @@ class Source:
     Attributes:
         path: the file's name, for messages.
         data: its bytes.
-        memory_limit: what reading it may cost, in bytes.
+        memory_limit: the most memory that reading it may need, in bytes.
     """
 
     path: str
@@ -45,7 +45,7 @@ class Source:
     memory_limit: int
 
     def error(self, reason: str, place: str | None = None, hint: str = "") -> TraceFileError:
-        """The error for something that is wrong in this file."""
+        """Returns the error for a fault of this file."""
         return TraceFileError(reason, self.path, place, hint)
 
 
@@ -58,7 +58,7 @@ class _Reader:
         self._limit = memory_limit
         self._packed = file.read(HEAD)
         self._is_gzip = self._packed.startswith(GZIP_MAGIC)
-        # None when the last member is unpacked.
+        # None after the last member.
         self._inflate = zlib.decompressobj(wbits=31) if self._is_gzip else None
         self._nbytes_packed = len(self._packed)
         self._members = 1
@@ -70,7 +70,7 @@ class _Reader:
     def read_rest(self, head: bytes) -> bytes:
         """Everything, head included."""
         if not self._is_gzip:
-            # As much as the file has now, because a reader makes room for all that it is asked for.
+            # read(n) allocates n bytes first, so n is the current size of the file and not the limit.
             self._file.seek(0)
             return self._file.read(os.fstat(self._file.fileno()).st_size)
         unpacked = io.BytesIO()
@@ -98,7 +98,7 @@ class _Reader:
                 raise self._broken(str(error)) from error
             self._packed = self._inflate.unconsumed_tail
             if self._inflate.eof:
-                # gzip files may be written one after another; zeros after the last one are padding.
+                # A gzip file may have several members; zeros after the last member are padding.
                 self._packed = self._inflate.unused_data.lstrip(b"\0") or self._fetch().lstrip(b"\0")
                 self._inflate = zlib.decompressobj(wbits=31) if self._packed else None
                 self._members += 1
@@ -126,7 +126,7 @@ class _Reader:
         )
 
     def too_large(self, nbytes: int) -> TraceFileError:
-        """The error for a file that has so many bytes, or more."""
+        """Returns the error for a file of at least `nbytes` bytes."""
         return TraceFileError(
             f"is too large: {format_bytes(nbytes)} or more, and {format_bytes(self._limit)} are allowed",
             self._path,
@@ -139,18 +139,19 @@ def read_source(
 ) -> tuple[Source, Format]:
     """Reads a whole file, unpacked if it is gzip.
 
-    What is not a regular file is refused before it is opened: a FIFO or a terminal would make us wait forever. What
-    `identify` does not know by its first bytes is refused before the rest is read.
+    It refuses everything but a regular file before it opens the file, because reading a FIFO or a terminal may block
+    forever. It refuses a file that `identify` rejects before it reads the rest.
 
     Raises:
-        TraceError: if there is no such file, it is no regular file, is empty, broken gzip or larger than the limit.
+        TraceError: if the file is missing, not regular, empty, larger than the limit or broken gzip, or if `identify`
+            rejects it.
     """
     name = os.fsdecode(path)
     if "\0" in name:
         raise TraceFileError("is no file name: it contains a zero byte", name.replace("\0", "\\0"))
     try:
         _refuse_unless_regular(os.stat(path), name)  # noqa: PTH116  Path() would refuse names that os.stat explains
-        # The file may have been exchanged meanwhile, so it is opened without waiting and looked at again.
+        # The file may have been replaced since os.stat, so it is opened without blocking and checked again.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
         with os.fdopen(descriptor, "rb") as file:
             found = os.fstat(descriptor)

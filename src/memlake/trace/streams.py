@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 __all__ = ["StreamNumbers", "plain_stream"]
 
 LEGACY_DEFAULT_STREAM = 1
-"""CU_STREAM_LEGACY of cuda.h: another name of the default stream, whose handle is 0."""
+"""CU_STREAM_LEGACY of cuda.h: a second handle of the default stream, whose first handle is 0."""
 
 
 def plain_stream(handle: int) -> int:
-    """The handle, with one name for the default stream."""
+    """Returns the handle, with 0 for both handles of the default stream."""
     return 0 if handle == LEGACY_DEFAULT_STREAM else handle
 
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["read_text", "write_text"]
 
-# A line that is longer than this is no line of a trace, but perhaps a large file without any line end.
+# A longer line is not a row of a trace; the file may be a large one without line ends.
 LONGEST_LINE = 10_000
-# Letter: operation, the fewest and the most numbers that follow it, and how they are called.
+# By letter: the operation, the fewest and the most numbers after the letter, and the usage for messages.
 FORMS = {
     b"a": (Op.ALLOCATE, 2, 3, "a ID BYTES [STREAM]"),
     b"f": (Op.FREE, 1, 2, "f ID [STREAM]"),
@@ -35,7 +35,7 @@ FORMS = {
     b"p": (Op.PREALLOCATE, 1, 2, "p BYTES [STREAM]"),
 }
 
-# What is written, by operation.
+# The line of each operation.
 LINES = {
     Op.ALLOCATE: "a {id} {nbytes} {stream}\n",
     Op.FREE: "f {id}\n",
@@ -59,7 +59,7 @@ def read_text(source: Source) -> Trace:
     op, id, nbytes, stream = array("B"), array("Q"), array("Q"), array("H")
     lines = array("Q")
     for number, line in enumerate(io.BytesIO(source.data), start=1):
-        # What is too long for a line is no row, and is not taken apart to see why.
+        # A line that is too long is refused without splitting it.
         words = line.split(b"#", 1)[0].split() if len(line) <= LONGEST_LINE else [b"?"]
         if not words:
             continue
@@ -74,7 +74,7 @@ def read_text(source: Source) -> Trace:
             if operation is Op.FREE and len(numbers) == 2:
                 operation = Op.FREE_ON
             if operation in (Op.TRIM, Op.PREALLOCATE):
-                numbers.insert(0, 0)  # they are about no allocation
+                numbers.insert(0, 0)  # these rows have no id
             names_stream = operation in (Op.RECORD_STREAM, Op.FREE_ON) or len(numbers) == 3
             if names_stream and numbers[-1] >= MOST_STREAMS:
                 raise _BadLineError(f"names stream {numbers[-1]}; streams are numbered below {MOST_STREAMS}")
@@ -92,7 +92,7 @@ def read_text(source: Source) -> Trace:
 
 
 def write_text(trace: Trace) -> Iterator[str]:
-    """The lines of the text form. Times, tags and metadata have no place in it."""
+    """Returns the lines of the text form. It has no times, tags or metadata."""
     yield f"# memlake trace: {len(trace)} rows, peak live {format_bytes(trace.peak_live)}\n"
     columns = (trace.op.tolist(), trace.id.tolist(), trace.bytes.tolist(), trace.stream.tolist())
     for op, id, nbytes, stream in zip(*columns, strict=True):
@@ -100,14 +100,14 @@ def write_text(trace: Trace) -> Iterator[str]:
 
 
 class _BadLineError(Exception):
-    """Why a line is wrong, and what to do."""
+    """A line is wrong: the reason and the hint."""
 
     def __init__(self, reason: str, hint: str = "") -> None:
         super().__init__(reason, hint)
 
 
 def _number(word: bytes) -> int:
-    # bytes.isdigit knows the ten digits only, and int would also take signs, underscores and megabytes of digits.
+    # bytes.isdigit accepts only the ten digits; int() also accepts signs, underscores and any number of digits.
     if not word.isdigit() or len(word) > 20 or (number := int(word)) >= 2**64:
         raise _BadLineError(
             f"has {shorten(word.decode('utf-8', 'backslashreplace'))}, which is no whole number below 2^64"

@@ -108,7 +108,7 @@ class Trace:
                 and says what to do.
             ConfigError: if the file has no such device, or the limit is not a size.
         """
-        # Here, because the readers make traces and so import this module.
+        # Imported here, because the readers import this module.
         from memlake.trace.loading import load
 
         return load(path, device, parse_bytes(memory_limit, what="memory_limit"))

@@ -1,18 +1,18 @@
-"""Reads pickles of plain data without Python's unpickler: nothing is imported, nothing is called.
+"""Reads pickles of plain data without Python's unpickler. It imports nothing and calls nothing.
 
-A memory snapshot is a pickle of dicts, lists, strings and numbers. Python's own unpickler would run whatever a pickle
-asks for; even with every import refused it can be made to fill memory (one number for the memo suffices) or to compute
-forever (the hash of nested tuples). So this is a small interpreter of the opcodes that plain data needs. It knows the
-byte at which it stands, refuses everything else by name, and accounts for what it builds:
+A memory snapshot is a pickle of dicts, lists, strings and numbers. Python's unpickler imports and calls every object
+that a pickle names. Even if all imports are refused, a pickle can make it exhaust memory (one large memo index is
+enough) or compute forever (the hash of nested tuples). This module interprets only the opcodes that plain data needs
+and refuses every other opcode by name. Errors name the byte. It limits the memory that the data needs:
 
-- dictionary keys are strings, whose hashes a file cannot choose;
-- numbers have at most 128 bits, marks nest at most `DEEPEST` times, places in the memo are taken in turn;
-- containers may cost `AMPLIFICATION` times the file, which real snapshots stay far below.
+- dictionary keys are strings, because a file cannot choose the hashes of strings;
+- numbers have at most 128 bits, marks nest at most `DEEPEST` times, and memo indices are used in order;
+- containers may need `AMPLIFICATION` times the size of the file; real snapshots need far less.
 
-Nothing here recurses, however deeply the data is nested.
+The interpreter does not recurse, so deeply nested data cannot overflow the stack.
 
-Stack frames are three quarters of a snapshot, written as long runs of references to the memo. Of a list named
-``frames`` only the innermost Python frame is kept, and a run that was seen before is not taken apart again.
+Three quarters of a snapshot are stack frames, written as long runs of references to the memo. Of a list named
+``frames`` the interpreter keeps only the innermost Python frame. It parses equal runs only once.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ DEEPEST = 100
 AMPLIFICATION = 32
 LONGEST_NUMBER = 16
 NEWEST_PROTOCOL = 5
-# What CPython takes for a container with its place in the garbage collector, and for an entry of a dict.
+# CPython's memory for a container with its garbage collector header, and for an entry of a dict.
 CONTAINER_BYTES = 88
 ENTRY_BYTES = 48
 POINTER_BYTES = 8
-# What remembering a run of references takes.
+# The memory that a remembered run of references needs in addition to its bytes.
 RUN_BYTES = 200
 
 FRAMES = "frames"
-# BINGET has one byte, LONG_BINGET four. A run is bounded because the matcher keeps notes for each repetition.
+# BINGET has an argument of one byte, LONG_BINGET of four. A run is bounded because `re` stores each repetition.
 _RUN = re.compile(rb"(?:h.|j.{4}){1,1000}", re.DOTALL)
 _REFERENCE = re.compile(rb"h(.)|j(.{4})", re.DOTALL)
-# How far ahead the end of a run is looked for.
+# The most bytes that are searched for the end of a run.
 LONGEST_RUN = 5000
 
 _INT32 = struct.Struct("<i")
@@ -59,11 +59,11 @@ _TUPLES = {0x85: 1, 0x86: 2, 0x87: 3}
 
 
 def unpickle(source: Source) -> Any:
-    """The plain data in a pickle, with stack frames cut to the innermost Python frame.
+    """Returns the plain data in a pickle, with stack frames cut to the innermost Python frame.
 
     Raises:
-        TraceError: if there is anything but plain containers and scalars in it, or it is broken, cut off or made to
-            fill memory; with the byte at which that shows.
+        TraceError: if the pickle has anything but plain containers and scalars, is broken or cut off, or needs too
+            much memory. The error names the byte.
     """
     return _Interpreter(source).run()
 
@@ -80,7 +80,7 @@ class _Interpreter:
     def run(self) -> Any:
         """Interprets the pickle up to its STOP.
 
-        One loop, the frequent opcodes first: it turns once for each of millions of opcodes.
+        It is one loop that tests the frequent opcodes first, because a pickle may have millions of opcodes.
         """
         data, memo = self._data, self._memo
         stack: list[Any] = []
@@ -157,7 +157,7 @@ class _Interpreter:
             raise self._error(at, "the pickle is broken: it refers to what is not there") from None
 
     def _seldom(self, code: int, at: int, stack: list[Any]) -> int:
-        """Does an opcode that is not frequent and returns where the next one begins."""
+        """Interprets a rare opcode and returns the offset of the next one."""
         data = self._data
         if code in _CONSTANTS:
             stack.append(_CONSTANTS[code])
@@ -236,10 +236,10 @@ class _Interpreter:
         target.extend(items)
 
     def _push_frame(self, at: int, stack: list[Any]) -> int:
-        """Pushes the innermost Python frame of the run of references that begins here; returns where the run ends."""
+        """Pushes the innermost Python frame of the run of references at `at`, and returns the end of the run."""
         data = self._data
-        # The frames are the last entry of most dicts, so their run ends with APPENDS and SETITEMS. If these two bytes
-        # are an argument instead, what is before them was never seen as a run.
+        # In most dicts the frames are the last entry, so their run ends with APPENDS and SETITEMS. If these two bytes
+        # are an argument instead, the bytes before them are no remembered run, and the pattern finds the end.
         end = data.find(b"eu", at, at + LONGEST_RUN)
         kept = self._runs.get(data[at:end]) if end >= 0 else None
         if kept is None:
@@ -269,12 +269,12 @@ class _Interpreter:
 
 
 def _is_frames(stack: list[Any]) -> bool:
-    """Whether the list on top is about to become the value of the key "frames"."""
+    """Returns True if the list on top of the stack is the value of the key "frames"."""
     return len(stack) >= 2 and type(stack[-1]) is list and type(stack[-2]) is str and stack[-2] == FRAMES
 
 
 def _innermost(frames: list[Any]) -> list[Any]:
-    """The first frame of Python code, in a list; frames are written from the innermost outwards."""
+    """Returns a list with the first Python frame; frames are in order from the innermost outwards."""
     for frame in frames:
         if type(frame) is dict:
             filename = frame.get("filename")

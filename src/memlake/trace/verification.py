@@ -1,4 +1,4 @@
-"""Verification: compares a replay with what the program's own allocator did. It needs a trace of a snapshot."""
+"""Verification: compares a replay with the record of the program's own allocator. It needs a trace of a snapshot."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def recorded_policy(trace: Trace) -> TorchOptions:
         settings = {}
     chosen: dict[str, Any] = {}
     for name in ("max_split_size", "garbage_collection_threshold"):
-        if _is_positive(value := settings.get(name)):  # a maximum of -1: none
+        if _is_positive(value := settings.get(name)):  # -1 means no maximum
             chosen[name] = value
     divisions = settings.get("roundup_power2_divisions")
     if isinstance(divisions, Mapping):
