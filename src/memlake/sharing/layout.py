@@ -28,7 +28,8 @@ _UUID_SIZE = 16
 
 HEADER_SIZE = _HEADER.size
 
-# Far more than there is: 128 GiB in chunks of 2 MiB, and the GPUs of one machine. They bound what a header can ask for.
+# The limits bound the memory that a forged header can make the reader allocate. Real shares stay below them: 65536
+# chunks of 2 MiB are 128 GiB, and no machine has 256 GPUs.
 _MOST_CHUNKS = 65536
 _MOST_DEVICES = 256
 _MOST_BYTES = 2**62
@@ -48,10 +49,10 @@ class Layout:
     """The memory of one buffer, without the descriptors.
 
     Attributes:
-        nbytes: how large the buffer is; its chunks may have more.
-        address: where it lies in the process that exported it.
+        nbytes: the size of the buffer; its chunks together may be larger.
+        address: its address in the process that exported it.
         is_emulated: whether its devices are emulated.
-        uuids: its devices.
+        uuids: the UUIDs of its devices.
         runs: its chunks, in order.
     """
 
@@ -63,26 +64,26 @@ class Layout:
 
     @property
     def chunk_count(self) -> int:
-        """How many chunks there are; each has a descriptor."""
+        """The number of chunks; each has one descriptor."""
         return sum(run.count for run in self.runs)
 
     def chunks(self) -> list[tuple[int, int]]:
-        """The size and the number of the device of each chunk, in order."""
+        """Returns the size of each chunk and the index of its device in `uuids`, in order."""
         return [(run.nbytes, run.device) for run in self.runs for _ in range(run.count)]
 
     def header(self) -> bytes:
-        """The first part of what is written; `HEADER_SIZE` bytes."""
+        """Returns the first part of the message, `HEADER_SIZE` bytes."""
         counts = len(self.runs), self.chunk_count, len(self.uuids)
         return _HEADER.pack(_MAGIC, _VERSION, self.is_emulated, *counts, self.nbytes, self.address)
 
     def table(self) -> bytes:
-        """The second part; the header says how long it is."""
+        """Returns the second part of the message. The header has its length."""
         return b"".join(self.uuids) + b"".join(_RUN.pack(run.count, run.device, run.nbytes) for run in self.runs)
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What the header of a share says."""
+    """The content of the header of a share."""
 
     is_emulated: bool
     run_count: int
@@ -93,14 +94,14 @@ class Header:
 
     @property
     def table_size(self) -> int:
-        """How many bytes follow before the descriptors."""
+        """The number of bytes between the header and the descriptors."""
         return self.device_count * _UUID_SIZE + self.run_count * _RUN.size
 
 
 def layout_of(
     nbytes: int, address: int, is_emulated: bool, uuids: Sequence[bytes], chunks: Sequence[tuple[int, int]]
 ) -> Layout:
-    """The layout of a buffer from the size and the number of the device of each of its chunks."""
+    """Makes the layout of a buffer from the size of each chunk and the index of its device in `uuids`."""
     runs = tuple(Run(len(list(same)), device, size) for (size, device), same in groupby(chunks))
     return Layout(nbytes, address, is_emulated, tuple(uuids), runs)
 
@@ -109,7 +110,7 @@ def read_header(data: bytes) -> Header:
     """Reads the first part of a share.
 
     Raises:
-        ConfigError: if it is no share, or one of another version, or one that cannot be.
+        ConfigError: if the data is no share, or the share has another version or invalid numbers.
     """
     magic, version, emulated, runs, chunks, devices, nbytes, address = _HEADER.unpack(data)
     if magic != _MAGIC:
@@ -129,7 +130,7 @@ def read_table(header: Header, data: bytes) -> Layout:
     """Reads the second part of a share.
 
     Raises:
-        ConfigError: if it cannot be.
+        ConfigError: if its numbers are invalid.
     """
     rest = header.device_count * _UUID_SIZE
     uuids = tuple(data[place : place + _UUID_SIZE] for place in range(0, rest, _UUID_SIZE))

@@ -1,7 +1,7 @@
 """Transport of shares: sends and receives descriptors over a connected Unix socket, in several messages if needed.
 
-The kernel takes at most 253 descriptors per message (``SCM_MAX_FD``). Received descriptors are not inherited by
-programs that this one starts, and none is left open when something goes wrong.
+The kernel takes at most 253 descriptors per message (``SCM_MAX_FD``). Child programs do not inherit received
+descriptors. After an error all received descriptors are closed.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 __all__ = ["close_all", "receive_share", "send_share"]
 
 _MOST_PER_MESSAGE = 253
-_MARK = b"d"  # descriptors need a byte to travel with
+_MARK = b"d"  # the kernel sends descriptors only with at least one byte of data
 _FD_SIZE = array("i").itemsize
 _ROOM = socket.CMSG_SPACE(_MOST_PER_MESSAGE * _FD_SIZE)
 
 
 def send_share(over: socket.socket, layout: Layout, descriptors: Sequence[int]) -> None:
-    """Sends a share. The descriptors stay the caller's.
+    """Sends a share. The caller keeps its descriptors and closes them.
 
     Raises:
-        ConfigError: if it is no Unix socket.
-        OSError: as the socket answers.
+        ConfigError: if the socket is not a Unix socket.
+        OSError: if the socket fails.
     """
     _require_unix(over)
     over.sendall(layout.header())
@@ -42,11 +42,11 @@ def send_share(over: socket.socket, layout: Layout, descriptors: Sequence[int]) 
 
 
 def receive_share(over: socket.socket) -> tuple[Layout, list[int]]:
-    """Receives what `send_share` sent: the layout and one open descriptor per chunk, which the caller closes.
+    """Receives the message of `send_share`: the layout and one open descriptor per chunk, which the caller closes.
 
     Raises:
-        ConfigError: if it is no Unix socket, or what comes is no share or not all of it.
-        OSError: as the socket answers.
+        ConfigError: if the socket is not a Unix socket, or the received data is no share or incomplete.
+        OSError: if the socket fails.
     """
     _require_unix(over)
     header = read_header(_receive_exactly(over, HEADER_SIZE))
@@ -55,7 +55,7 @@ def receive_share(over: socket.socket) -> tuple[Layout, list[int]]:
 
 
 def close_all(descriptors: Iterable[int]) -> None:
-    """Closes descriptors; one that is closed already is passed over."""
+    """Closes descriptors and ignores errors of descriptors that are already closed."""
     for descriptor in descriptors:
         with suppress(OSError):
             os.close(descriptor)
@@ -64,7 +64,7 @@ def close_all(descriptors: Iterable[int]) -> None:
 def _receive_exactly(over: socket.socket, count: int) -> bytes:
     data = b""
     while len(data) < count:
-        # Without room for descriptors: the kernel closes those that come with these bytes.
+        # The call passes no buffer for descriptors, so the kernel closes descriptors that arrive with these bytes.
         more, _, flags, _ = over.recvmsg(count - len(data))
         if not more:
             raise ConfigError(f"the other side ended the connection after {len(data)} of {count} bytes of a share")
@@ -86,7 +86,8 @@ def _receive_descriptors(over: socket.socket, count: int) -> list[int]:
 
 
 def _receive_some(over: socket.socket, received: list[int], count: int) -> None:
-    """One message of descriptors, added to `received`; also when it is refused, so that they are closed."""
+    """Receives one message of descriptors into `received`. It adds those of a refused message, too, so that the
+    caller closes them."""
     before = len(received)
     data, ancillary, flags, _ = over.recvmsg(len(_MARK), _ROOM, socket.MSG_CMSG_CLOEXEC)
     for level, kind, payload in ancillary:
