@@ -1,4 +1,4 @@
-"""What `memlake.Pool` is made with: arguments checked, each error saying what to do."""
+"""Checks the arguments of `memlake.Pool`. Each error says what to do."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def device_list(devices: Device | Sequence[Device]) -> tuple[Device, ...]:
 
 
 def total_memory(devices: tuple[Device, ...], location: str) -> int:
-    """What a share such as ``"50%"`` is of: the devices' memory, or the machine's if the pool lies there."""
+    """Returns the memory that a share such as ``"50%"`` refers to: that of the devices, or of the host."""
     return _native.host_memory() if location != "device" else sum(device.total_memory for device in devices)
 
 
@@ -58,7 +58,7 @@ def require_capable(
     spill: str | None,
     handle_type: str | None,
 ) -> None:
-    """Raises ConfigError if the arguments make no sense, or ask for something that the policy cannot do."""
+    """Raises ConfigError if the arguments are invalid, or need a capability that the policy does not have."""
     if placement not in ("fill", "balance", "near"):
         raise ConfigError(f"placement must be 'fill', 'balance' or 'near', got {placement!r}")
     if location not in ("device", "host", "host_numa"):

@@ -1,4 +1,4 @@
-"""How memory leaves a process: CUDA's names of handle types, and which of them there are here."""
+"""Handle types for exported memory: CUDA's names, and which of them memlake supports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_shareable(handle_type: str | None, location: str, policy: Options) -> boo
     """Whether buffers of a pool with this handle type can be exported.
 
     Raises:
-        ConfigError: if it is a type that is not supported, or none, or not possible for such a pool.
+        ConfigError: if the handle type is unknown, not supported, or not possible for such a pool.
     """
     if handle_type is None:
         return False
@@ -38,7 +38,10 @@ def is_shareable(handle_type: str | None, location: str, policy: Options) -> boo
 
 
 def require_exportable(location: str, policy: Options) -> None:
-    """Memory of the host has no handle that another process could open, and that of CUDA's own pools has its own ways.
+    """Refuses pools whose memory cannot be exported.
+
+    Another process cannot open host memory by a handle. CUDA's own pools have export functions of their own, which
+    memlake does not use.
 
     Raises:
         ConfigError: if memory of such a pool cannot be exported.

@@ -1,4 +1,4 @@
-"""Why a pool has no memory for a request, in numbers and in a sentence. The core makes all of it."""
+"""Shortages: why a pool has no memory for a request, in numbers and in text. The core computes all values."""
 
 from __future__ import annotations
 
@@ -10,40 +10,42 @@ __all__ = ["Shortage"]
 
 @dataclass(frozen=True, kw_only=True)
 class Shortage:
-    """What a pool knew when it had to refuse a request. All sizes in bytes.
+    """The state of a pool when it refused a request. All sizes are in bytes.
 
     Attributes:
-        asked: the request.
-        rounded: what its policy makes of it.
-        limit: what the pool may hold: the smallest of its limit, its max_size, the memory fraction and the device.
-        held: physical memory of the pool.
-        held_on_host: what it has on the host beside that.
-        live: blocks in use, with slack.
-        pending: freed, but some stream may still use it.
-        free: cached in the pool, on any stream.
-        free_for_it: of that, what this request could use: PyTorch's policies keep small and large requests, and the
-            streams, apart.
+        asked: the requested size.
+        rounded: the size after the policy's rounding.
+        limit: the most that the pool may hold: the smallest of its limit, its max_size, the memory fraction and the
+            device's memory.
+        held: the physical memory of the pool.
+        held_on_host: the memory that it holds on the host in addition to `held`.
+        live: live blocks, with slack.
+        pending: freed blocks that a stream may still use.
+        free: free blocks of the pool, of all streams.
+        free_for_it: the part of `free` that this request could use. PyTorch's policies separate small from large
+            requests, and the streams from each other.
         largest_contiguous: the largest free block.
         largest_usable: the largest free block of the request's stream.
-        largest_stitchable: the most that the policy could have shown in one range for this request: free memory that
-            it can use, moved or stitched if it does that, and new memory. It is as large as the request only where
-            something else was the reason: addresses, a wait, or a driver that refused.
-        device_total, device_free: of the device, all programs counted; of the host if the pool's memory lies there.
-        held_by_other_pools: what other pools of this process hold of the same devices. An upper bound if one of them
-            has several devices.
-        held_elsewhere: what other processes hold of them, and this process without a pool.
-        pending_on: how many bytes wait for which stream (handle).
-        tried: what was tried, in order.
+        largest_stitchable: the largest contiguous range that the policy could have made for this request from usable
+            free memory (moved or stitched, if the policy can do that) and new memory. It reaches the size of the
+            request only if memory was not the reason of the shortage, but addresses, a wait, or the driver's refusal.
+        device_total, device_free: the memory of the device, and the part that no process uses; those of the host if the
+            pool's memory is there.
+        held_by_other_pools: the bytes that other pools of this process hold on the same devices. An upper bound if one
+            of them has several devices.
+        held_elsewhere: the bytes on these devices that other processes hold, or this process without a pool.
+        pending_on: the pending bytes by the handle of the stream that they wait for.
+        tried: the attempts, in order.
         policy: the name of the policy.
-        page: the policy takes memory from the driver in multiples of this for such a request.
-        location: where the pool's memory lies.
-        has_no_addresses: True if not memory was missing, but a range of addresses to map it to.
+        page: for such a request the policy creates memory in multiples of this size.
+        location: the location of the pool's memory.
+        has_no_addresses: True if there was memory, but no free range of addresses to map it to.
         reason: in one word: ``"addresses"``, ``"limit"``, ``"pages"``, ``"contiguous"``, ``"pending"`` or
             ``"physical"``.
-        binds: who would have to give way: ``"limit"``, ``"max_size"``, ``"memory_fraction"``, ``"device"``,
-            ``"other_pools"``, ``"elsewhere"``; ``"nothing"`` where there is enough memory.
-        hint: what to do about it.
-        text: the whole story, in a few sentences.
+        binds: the limit or user of memory that has to change: ``"limit"``, ``"max_size"``, ``"memory_fraction"``,
+            ``"device"``, ``"other_pools"``, ``"elsewhere"``; ``"nothing"`` if there is enough memory.
+        hint: what to do.
+        text: the whole report, in a few sentences.
     """
 
     asked: int
@@ -75,9 +77,9 @@ class Shortage:
 
     @classmethod
     def of(cls, native: dict[str, Any]) -> Shortage:
-        """From what the core answers."""
+        """Makes the object from the dict of the core."""
         return cls(**native)
 
     def to_text(self) -> str:
-        """The whole story, in a few sentences."""
+        """Returns the whole report, in a few sentences."""
         return self.text
