@@ -1,4 +1,4 @@
-"""Why a replay ran out of memory, in numbers and in a sentence."""
+"""Failures: why a replay ran out of memory, in numbers and in a sentence."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ class Failure:
     Attributes:
         row: the request's row in the trace, from 0.
         step: the number of the step that the row is in; None before the first step, and in a trace without steps.
-        tag: who asked, as the trace says; empty if it does not.
+        tag: the code that made the request, from the trace; empty if the trace does not name it.
         reason: ``"no physical memory"`` (too little is free), ``"no contiguous range"`` (enough is free, but not in one
             piece that the request may use, or not in the whole pages that the policy takes), ``"pending on a stream"``
-            (enough would be free, but another stream had not passed yet), ``"limit"`` (the device has it, the limit
-            forbids it) or ``"no addresses"`` (no range of addresses is left to map memory to).
-        requested: what was asked for.
-        stream: on which stream.
-        held: physical memory that the pool held, after it had given back what it could.
-        allocated: the part of it in live blocks.
-        pending: the part that was freed and still awaited by a stream.
-        free: the part in no use.
-        largest_free: the largest piece of that.
-        largest_usable: the largest piece of that which the request's stream may use.
-        capacity: of the device.
-        limit: what the pool may hold; None if nothing but the device limits it.
+            (enough is freed, but another stream may still use it), ``"limit"`` (the device has enough, but the limit is
+            reached) or ``"no addresses"`` (no range of addresses is left to map memory to).
+        requested: the requested size.
+        stream: the stream of the request.
+        held: the physical memory that the pool held after it had released what it could.
+        allocated: the held bytes in live blocks.
+        pending: the held bytes in freed blocks that a stream may still use.
+        free: the held bytes in free blocks.
+        largest_free: the largest free block.
+        largest_usable: the largest free block that the request's stream may use.
+        capacity: the memory of the device.
+        limit: the most that the pool may hold; None if only the device limits it.
     """
 
     row: int
@@ -56,7 +56,7 @@ class Failure:
 
     @classmethod
     def from_picture(cls, picture: Mapping[str, Any], trace: Trace, capacity: int, limit: int | None) -> Failure:
-        """Adds what the trace knows to what the core saw."""
+        """Makes the object from the core's report of the failure, and adds the step and the tag from the trace."""
         row = int(picture["row"])
         return cls(
             **picture,
@@ -73,7 +73,7 @@ class Failure:
 
     @property
     def sentence(self) -> str:
-        """What happened and why, for people."""
+        """The request and the reason of the failure, as text."""
         asked = f"at {self.where} {format_bytes(self.requested)} are asked for"
         by = f" by {self.tag}" if self.tag else ""
         return f"{asked}{by}, {self._why()}"
@@ -100,10 +100,10 @@ class Failure:
         return f"but {in_use} are in use already and {format_bytes(self.free + left)} are left"
 
     def _left(self) -> int:
-        """What the driver could still give."""
+        """Returns how many bytes the pool could still create."""
         budget = self.capacity if self.limit is None else min(self.limit, self.capacity)
         return max(budget - self.held, 0)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as a dict of numbers and strings, with the sentence."""
+        """Returns all fields as a dict of numbers and strings, with the sentence."""
         return asdict(self) | {"sentence": self.sentence}
