@@ -1,4 +1,4 @@
-"""What a comparison means, in a few plain words: who fits, who does not and why, and what to do."""
+"""Advice: summarises a comparison in one sentence. It says which policies fit, why the others fail, and what to do."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["advice_for", "listed"]
 
 
 def advice_for(comparison: Comparison) -> str:
-    """One plain sentence about a comparison."""
+    """Returns one sentence about a comparison."""
     device = f"On a device of {format_bytes(comparison.capacity)}"
     if comparison.peak_live > comparison.capacity:
         return (
@@ -37,7 +37,7 @@ def advice_for(comparison: Comparison) -> str:
 
 
 def listed(words: Sequence[str]) -> str:
-    """``"a"``, ``"a and b"``, ``"a, b and c"``."""
+    """Joins words: ``"a"``, ``"a and b"``, ``"a, b and c"``."""
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
 
 
@@ -76,7 +76,7 @@ def _of_those_that_fit(fitting: Sequence[ReplayResult]) -> str:
 
 
 def _what_to_do(fitting: Sequence[ReplayResult]) -> str:
-    # Programs with a pool of memlake can use its default; those with PyTorch's allocator can only configure that.
+    # A program with a memlake pool can use the default policy. With PyTorch's allocator it can only set options.
     ways = []
     if lakes := [result for result in fitting if result.policy == default_policy()]:
         ways.append(f"use {_least_driver_time(lakes).label}")
