@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Fit", "FitResult", "fit"]
 
-_LARGEST_RATIO = (22, 10)  # of the live peak: where the search ends
-_PRECISION = 1000  # the search stops when the gap is the live peak over this
+_LARGEST_RATIO = (22, 10)  # the search ends at this multiple of the live peak
+_PRECISION = 1000  # the search stops when the interval is the live peak divided by this
 # A trace of a few MiB needs PyTorch's segments of 2 and 20 MiB whatever its peak, so that much is always allowed.
 _LEAST_ROOM = 64 * 2**20
 

@@ -1,4 +1,4 @@
-"""What commands write beside their reports: JSON to stdout, progress to stderr."""
+"""The output of commands in addition to reports: JSON to stdout, progress to stderr."""
 
 from __future__ import annotations
 

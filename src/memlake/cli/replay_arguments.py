@@ -37,7 +37,7 @@ _WHAT_A_POLICY_IS = (
 
 
 class _Names:
-    """The names of policies. The core is asked when a help is printed, not before."""
+    """The names of policies. The core is loaded only when the help is printed."""
 
     def __init__(self, is_approximate: bool | None = None) -> None:
         self._is_approximate = is_approximate

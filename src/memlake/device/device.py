@@ -68,7 +68,7 @@ def devices(library: str | os.PathLike[str] | None = None) -> list[Device]:
 
 
 class ToldOfWaits(Protocol):
-    """A pool that gives memory back when the program waits for a device."""
+    """A pool that releases memory when the program waits for a device."""
 
     def _release_above_threshold(self) -> None: ...
 
@@ -105,7 +105,7 @@ class Device(FactoryMade):
             device._default_stream = None
             device._told_of_waits = WeakSet()
             device._name = None
-            # setdefault: another thread may have come first.
+            # setdefault, because another thread may have added the object first.
             device = Device._known.setdefault(key, device)
         return device  # type: ignore[return-value]  # an EmulatedDevice is registered before anyone asks for a Device
 

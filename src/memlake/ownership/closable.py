@@ -13,7 +13,7 @@ __all__ = ["Closable", "Scoped"]
 
 
 class Scoped:
-    """A context manager that ends something when its block ends: `_end_block` says what."""
+    """A context manager that calls `_end_block` when its block ends."""
 
     # No slots, and no abstract base class: native classes derive from it as well, with a metaclass of their own.
     __slots__ = ()

@@ -16,7 +16,7 @@ class FactoryMade:
     __slots__ = ()
 
     _made_by: ClassVar[str]
-    """What to call instead, for instance ``"memlake.vmm.reserve()"``."""
+    """The function to call instead, for instance ``"memlake.vmm.reserve()"``."""
 
     def __init__(self, *_: object, **__: object) -> None:
         raise TypeError(f"{type(self).__name__} cannot be made by hand; use {self._made_by}")

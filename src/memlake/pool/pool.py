@@ -449,7 +449,7 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         raise TypeError("a Pool is memory of this process; it can be neither copied nor pickled")
 
     def __repr__(self) -> str:
-        if not hasattr(self, "_is_made"):  # a debugger looks at a constructor that failed
+        if not hasattr(self, "_is_made"):  # a debugger shows an object whose constructor failed
             return "Pool(not made)"
         if not self.is_open:
             return f"Pool({self._on!r}, closed)"

@@ -1,4 +1,4 @@
-"""The report of one replay: all figures, and what was held over time."""
+"""The report of one replay: all figures, and the held memory over time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BAR = 40
 
 
 def print_replay(result: ReplayResult, num_rows: int) -> None:
-    """Prints every figure of a replay of a trace with so many rows."""
+    """Prints every figure of a replay of a trace with `num_rows` rows."""
     used = result.utilization
     modelled = result.modelled_driver_ms
     figures = [

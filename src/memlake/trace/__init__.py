@@ -1,4 +1,4 @@
-"""Traces: the requests and frees that a program made to its allocator, and what that allocator did.
+"""Traces: the requests and frees that a program made to its allocator, and the record of that allocator.
 
 A trace is read from a file or made from columns. `Trace` is also `memlake.Trace`. docs/reference/trace_format.md
 describes the files. A reader for another format is a new file here, which `loading` calls.

@@ -84,7 +84,7 @@ class RecordedEvent:
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """What the program's own allocator did.
+    """The record of the program's own allocator.
 
     Attributes:
         addresses: the address of each row that is an allocation; 0 for the other rows.

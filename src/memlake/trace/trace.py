@@ -173,7 +173,7 @@ class Trace:
 
     @property
     def recorded(self) -> Recorded | None:
-        """What the program's own allocator did, if the file has it. It is neither saved nor compared."""
+        """The record of the program's own allocator, if the file has one. It is neither saved nor compared."""
         return self._recorded
 
     @property

@@ -203,6 +203,6 @@ def chunk_sizes(device: Device, nbytes: Size, chunk_size: Size | Sequence[Size] 
     each = open_core(device).granularity(True) if chunk_size is None else parse_bytes(chunk_size, what="chunk_size")
     if each == 0:
         raise ConfigError("chunk_size must not be 0")
-    # One by one: a size beyond the device fails at the chunk that does not fit, not in a list of a billion numbers.
+    # Sizes are yielded one by one: a huge size fails at the first chunk that does not fit, without a huge list.
     for place in range(0, total, each):
         yield min(each, total - place)

@@ -59,7 +59,7 @@ class Mapping(Memory, FactoryMade):
 
     @property
     def nbytes(self) -> int:
-        """How many bytes of the chunk are mapped."""
+        """The number of mapped bytes of the chunk."""
         return self._core.nbytes
 
     @property
@@ -79,24 +79,24 @@ class Mapping(Memory, FactoryMade):
 
     @property
     def offset(self) -> int:
-        """Its place in the reservation."""
+        """The offset in the reservation."""
         return self._offset
 
     @property
     def is_open(self) -> bool:
-        """False once it was unmapped."""
+        """False after the chunk was unmapped."""
         return self._core.is_open
 
     def access(self, device: Device) -> Rights:
-        """What a device may do here."""
+        """Returns the access rights of a device at this mapping."""
         (user,) = same_driver(self.device, device_list(device))
         return rights_of(self.device._open.get_access(self.address, user))
 
     def set_access(self, devices: Devices, rights: Rights) -> None:
-        """Sets what devices may do here: ``"rw"``, ``"r"`` or ``"none"``.
+        """Sets the access rights of devices at this mapping: ``"rw"``, ``"r"`` or ``"none"``.
 
         Raises:
-            BufferError: for less than ``"rw"`` while a NumPy view is alive; nothing was changed.
+            BufferError: for less than ``"rw"`` while a NumPy view is alive. Nothing was changed.
         """
         flags = flags_of(rights)
         users = device_list(devices)
