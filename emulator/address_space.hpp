@@ -1,7 +1,7 @@
 #pragma once
 
-// Hands out non-overlapping ranges of a space, always the lowest that fits. Used for device addresses (reservations and
-// plain allocations share one window) and for offsets in a device's heap file.
+// A first-fit allocator of ranges: it always takes the lowest free range that fits. The emulator uses it for device
+// addresses (reservations and plain allocations share one window) and for offsets in a device's heap file.
 
 #include <array>
 #include <cstdint>
@@ -15,10 +15,10 @@ class AddressSpace {
   AddressSpace() = default;
   AddressSpace(std::uint64_t base, std::uint64_t size);
 
-  /// The lowest free range of this size at this alignment (a power of two). Empty if there is none.
+  /// Takes the lowest free range of this size at this alignment (a power of two). Empty if there is none.
   std::optional<std::uint64_t> take(std::uint64_t size, std::uint64_t alignment);
 
-  /// Exactly this range; false if any part of it is taken or outside.
+  /// Takes exactly this range. Returns false if a part of it is taken or outside the space.
   bool take_at(std::uint64_t address, std::uint64_t size);
 
   /// pre: the range was taken, whole or as part of a larger one, and not given back since.

@@ -1,10 +1,11 @@
 #pragma once
 
-// The names of the places that called the driver, looked up when the ledger is printed, because that is slow.
+// The names of the code locations that called the driver. They are looked up when the ledger is printed, because a
+// lookup is slow.
 //
-// The loader of libraries has a lock of its own. A thread can hold it and wait for ours: a library that calls the
-// driver while it is being loaded. So names are never looked up with our lock held: what prints the ledger asks for
-// them, and starts again when those it lacked are known.
+// The dynamic loader has its own lock. A library that calls the driver from its initialiser holds that lock and waits
+// for the driver's lock. A lookup takes the loader's lock, so it must not run under the driver's lock. The printer of
+// the ledger therefore collects the missing names, looks them up without the lock, and starts again.
 
 #include <map>
 #include <mutex>
@@ -15,12 +16,13 @@ namespace memlake::emulator {
 
 class CallerNames {
  public:
-  /// "library+0xoffset (symbol)"; "" if nobody called, or if the name is not known yet and is lacking now.
+  /// "library+0xoffset (symbol)". Returns "" for a null caller. Returns "" and notes the name as lacking if it is not
+  /// known yet.
   const std::string& of(const void* caller);
 
   [[nodiscard]] bool is_lacking() const { return !lacking_.empty(); }
 
-  /// Looks up what was lacking, with the lock given up meanwhile.
+  /// Looks up the lacking names. Releases the lock during the lookup.
   void look_up(std::unique_lock<std::mutex>& lock);
 
  private:

@@ -1,9 +1,9 @@
 #pragma once
 
-// Physical chunks and the handles that name them.
+// Physical chunks and their handles.
 //
-// A chunk lives as long as a handle references it, a mapping shows it, or a descriptor of it is open somewhere. Its
-// device is charged from its creation to its end, whatever is mapped.
+// A chunk lives as long as a handle references it, a mapping uses it, or a descriptor of it is open in any process. Its
+// size counts as used memory of its device from its creation to its end, whether it is mapped or not.
 
 #include <cstdint>
 #include <memory>
@@ -27,25 +27,26 @@ struct Chunk {
   Device* device;  ///< null: host memory
   CUmemAllocationProp prop;
   Storage storage;
-  View view;  ///< of host memory, which devices can reach while the program's own code cannot (A7.10)
+  View view;  ///< host memory only: a device may access it while the CPU has no access (A7.10)
   Origin made_by;
-  Identity identity{};  ///< of an exportable chunk
+  Identity identity{};  ///< exportable chunks only
   bool is_imported = false;
   bool is_exported = false;
   unsigned handles = 0;   ///< handles with a reference
-  unsigned mappings = 0;  ///< through any handle
+  unsigned mappings = 0;  ///< through all its handles
 
   [[nodiscard]] int device_or_host() const { return device == nullptr ? kHost : device->ordinal; }
   [[nodiscard]] bool is_strict() const { return device == nullptr || device->is_strict(); }
   [[nodiscard]] bool relaxes(Switch which) const { return device != nullptr && device->config.relaxes(which); }
   [[nodiscard]] std::uint64_t granularity() const;
-  /// Are its bytes real? Not on a device without backing, even where a file stands for it to be exported.
+  /// Whether the bytes exist. They do not on a device without backing, even if an exportable chunk has a file.
   [[nodiscard]] bool has_bytes() const {
     return storage.has_bytes() && (device == nullptr || device->is_host_backed());
   }
 };
 
-/// What the program holds. Kept while it is referenced or mapped, because a mapping can give the reference back.
+/// A CUmemGenericAllocationHandle. It is kept while it is referenced or mapped: cuMemRetainAllocationHandle can make a
+/// new reference from a mapping.
 struct Handle {
   std::uint64_t value;
   Chunk* chunk;
@@ -57,11 +58,11 @@ class Chunks {
  public:
   Chunks(Devices& devices, Contexts& contexts, Arena& arena) : devices_(devices), contexts_(contexts), arena_(arena) {}
 
-  /// Validates everything, then creates and charges. Throws Refusal or Violation.
+  /// Validates all arguments, then creates the chunk and counts its memory as used. Throws Refusal or Violation.
   std::uint64_t create(std::uint64_t size, const CUmemAllocationProp& prop, std::uint64_t flags, const Origin& origin);
 
-  /// A handle that may be used. Throws: 0 is refused; one that was released or never existed is a violation,
-  /// answered 1.
+  /// Finds a valid handle. Throws Refusal for 0, and Violation with code 1 for a handle that was released or never
+  /// existed.
   Handle& find(std::uint64_t value);
 
   void release(std::uint64_t value);
@@ -72,10 +73,10 @@ class Chunks {
   int export_file(Handle& handle, CUmemAllocationHandleType type, std::uint64_t flags);
   std::uint64_t import_file(int fd, CUmemAllocationHandleType type, const Origin& origin);
 
-  /// Returns the memory of chunks whose last exported descriptor was closed, by whomever.
+  /// Releases the memory of unused chunks whose last exported descriptor was closed in any process.
   void reclaim();
 
-  /// Forgets every chunk of a device; its mappings are gone already.
+  /// Drops every chunk of a device. pre: its mappings are already removed.
   void drop_device(const Device& device);
 
   [[nodiscard]] const std::unordered_map<std::uint64_t, std::unique_ptr<Chunk>>& all() const { return chunks_; }
@@ -97,8 +98,8 @@ class Chunks {
   Arena& arena_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Chunk>> chunks_;  // by id
   std::unordered_map<std::uint64_t, Handle> handles_;                 // by value; references to values stay valid
-  std::unordered_set<std::uint64_t> of_closed_devices_;               // handles that may be released late without blame
-  std::unordered_set<std::uint64_t> lingering_;                       // ids of chunks that only a descriptor keeps
+  std::unordered_set<std::uint64_t> of_closed_devices_;               // handles whose late release is no violation
+  std::unordered_set<std::uint64_t> lingering_;                       // ids of chunks kept alive only by a descriptor
   std::uint64_t next_id_ = 1;
   std::uint64_t next_handle_ = 1;
 };

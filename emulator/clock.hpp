@@ -1,8 +1,8 @@
 #pragma once
 
-// What comes before what. Work of one stream is in order; events and the legacy default stream order one stream behind
-// another. A clock says, for each stream, how far its work lies before some point: the next operation of a stream, the
-// recording of an event, or what the host has waited for.
+// Vector clocks of streams. Work of one stream runs in order; events and the legacy default stream order one stream
+// behind another. A clock belongs to a point: the next operation of a stream, the recording of an event, or a wait of
+// the host. For each stream it has the position up to which the stream's work comes before that point.
 
 #include <algorithm>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace memlake::emulator {
 
 class Clock {
  public:
-  /// Is the operation at this position of the stream before the point?
+  /// Whether the operation at this position of the stream comes before the point.
   [[nodiscard]] bool covers(std::uint64_t stream, std::uint64_t position) const {
     const auto found = std::ranges::lower_bound(entries_, stream, {}, &Entry::first);
     return found != entries_.end() && found->first == stream && found->second >= position;
@@ -32,7 +32,7 @@ class Clock {
     for (const auto& [stream, position] : other.entries_) note(stream, position);
   }
 
-  /// Forgets streams. What is forgotten counts as not ordered, which is always safe.
+  /// Removes streams. A removed stream counts as not ordered, which is always safe.
   template <class IsGone>
   void forget(IsGone&& is_gone) {
     std::erase_if(entries_, [&](const Entry& entry) { return is_gone(entry.first); });

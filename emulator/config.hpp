@@ -1,6 +1,6 @@
 #pragma once
 
-// What one group of emulated devices is like: the words of MEMLAKE_EMULATOR and of memlakeEmulatorAddDevices().
+// The configuration of one group of emulated devices: the keys of MEMLAKE_EMULATOR and memlakeEmulatorAddDevices().
 
 #include <cstdint>
 #include <optional>
@@ -10,10 +10,11 @@
 
 namespace memlake::emulator {
 
-/// Every address is aligned for every device, so no device may ask for a larger granularity.
+/// Every address is aligned for every device, so no device may have a larger granularity.
 inline constexpr std::uint64_t kLargestGranularity = std::uint64_t{1} << 30;
 
-/// The doubtful rules of the driver (docs/reference/emulator.md): strict refuses each, a device may relax each alone.
+/// The doubtful rules of the driver (docs/reference/emulator.md). The strict profile refuses such calls; a device may
+/// relax each rule alone.
 enum class Switch : unsigned {
   map_across_reservations,
   unmap_across_reservations,
@@ -28,7 +29,7 @@ enum class Profile { strict, nvidia };
 enum class Backing { host, none };
 enum class StreamMode { threads, manual };
 
-/// Everything a single device is told about itself.
+/// The settings of a single device.
 struct DeviceConfig {
   std::uint64_t memory = std::uint64_t{8} << 30;
   std::uint64_t granularity = std::uint64_t{2} << 20;
@@ -36,7 +37,7 @@ struct DeviceConfig {
   Profile profile = Profile::strict;
   Backing backing = Backing::host;
   StreamMode streams = StreamMode::threads;
-  std::uint64_t pool_segment = std::uint64_t{32} << 20;  ///< how much a memory pool takes at a time, at least
+  std::uint64_t pool_segment = std::uint64_t{32} << 20;  ///< the smallest segment of a memory pool
   bool poison = false;
   std::string name = "memlake emulated GPU";
   unsigned relaxed = 0;  ///< bit set of Switch
@@ -47,13 +48,13 @@ struct DeviceConfig {
 struct GroupConfig {
   int devices = 1;
   DeviceConfig device;
-  std::vector<std::vector<bool>> peers;  ///< peers[i][j]: device i of the group can reach the memory of device j
+  std::vector<std::vector<bool>> peers;  ///< peers[i][j]: device i of the group can access the memory of device j
   std::optional<int> driver_version;
   bool report_at_exit = false;
   std::string ledger_file;
 };
 
-/// Reads "key=value,key=value". Throws Refusal with a sentence that names the bad key or value and what is possible.
+/// Parses "key=value,key=value". Throws Refusal with a sentence that names the bad key or value and the valid ones.
 GroupConfig parse_config(std::string_view config);
 
 }  // namespace memlake::emulator

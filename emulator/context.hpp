@@ -1,6 +1,6 @@
 #pragma once
 
-// Contexts: which device a thread works on, and whether that device's work has failed for good.
+// Contexts: the device that a thread works on, and the sticky error after its work failed.
 
 #include <cstdint>
 #include <set>
@@ -18,31 +18,31 @@ struct Context {
   Device* device;
   bool is_primary;
   unsigned flags = 0;
-  CUresult sticky = CUDA_SUCCESS;  ///< set by failing work; every later call on the context answers it
-  bool is_ending = false;          ///< the program has it no more; its work is being finished
-  std::set<std::uint64_t> peers;   ///< contexts whose plain allocations this one may reach (cuCtxEnablePeerAccess)
+  CUresult sticky = CUDA_SUCCESS;  ///< set by failed work; every later call on the context returns it
+  bool is_ending = false;          ///< the program can no longer use it; its work is being finished
+  std::set<std::uint64_t> peers;   ///< contexts whose plain allocations this one may access (cuCtxEnablePeerAccess)
 };
 
 class Contexts {
  public:
   Context& create(Device& device, bool is_primary, unsigned flags);
 
-  /// Forgets a context; what lives in it is gone already.
+  /// Removes a context. pre: its streams, events and allocations are already removed.
   void erase(Context& context);
 
-  /// One that the program may use; null if there is none (any more).
+  /// Finds a context for the program. Null if it does not exist or is ending.
   Context* find(CUcontext handle);
 
-  /// The same for the driver's own use: also one that is ending.
+  /// Finds a context for the driver itself, also one that is ending.
   Context* find(std::uint64_t handle);
 
-  /// Throws what every call on a context must answer: 709 if it was destroyed, its sticky error if it has one.
+  /// Throws the error that every call on the context must return: 709 if it was destroyed, or its sticky error.
   void check_alive(std::uint64_t handle);
 
   /// The context that is current to the calling thread. Throws 201 without one, and as check_alive().
   Context& current();
 
-  /// The same, null instead of any refusal.
+  /// The same, but null where current() throws.
   Context* current_or_null();
 
   /// The calling thread's stack of current contexts (handles; 0 = none).

@@ -1,6 +1,6 @@
 #pragma once
 
-// Emulated devices: what each is like, and how much of its memory is taken.
+// Emulated devices: their settings, and how much of their memory is used.
 
 #include <cstdint>
 #include <memory>
@@ -16,13 +16,13 @@ namespace memlake::emulator {
 struct Device {
   int ordinal;
   DeviceConfig config;
-  std::vector<int> peers;               ///< ordinals of the devices whose memory it can reach
-  bool is_open = true;                  ///< a closed device keeps its ordinal for good
-  std::uint64_t used = 0;               ///< bytes charged: chunks at their creation, plain allocations, imports
+  std::vector<int> peers;               ///< ordinals of the devices whose memory it can access
+  bool is_open = true;                  ///< the ordinal of a closed device is not reused
+  std::uint64_t used = 0;               ///< used bytes: chunks from their creation, plain allocations, imports
   std::shared_ptr<HeapFile> heap = {};  ///< see heap_file()
 
   // The primary context.
-  std::uint64_t primary_context = 0;  ///< handle of the live one; 0 if not active
+  std::uint64_t primary_context = 0;  ///< its handle; 0 if not active
   unsigned primary_retains = 0;
   unsigned primary_flags = 0;
   unsigned live_contexts = 0;
@@ -32,15 +32,15 @@ struct Device {
   [[nodiscard]] bool is_host_backed() const { return config.backing == Backing::host; }
   [[nodiscard]] bool can_access(int peer) const;
 
-  /// Where its ordinary memory lies (backing=host). Made with the first memory, so that a process that is forked before
-  /// cuInit and then uses the device shares nothing with its parent. Throws Refusal.
+  /// The file of its ordinary memory (backing=host). It is made with the first memory, so that a child process that was
+  /// forked before cuInit and then uses the device shares nothing with its parent. Throws Refusal.
   const std::shared_ptr<HeapFile>& heap_file();
 
   [[nodiscard]] cuda::CUuuid uuid() const;
   [[nodiscard]] std::optional<int> attribute(int id) const;  ///< empty: no such attribute
 };
 
-/// The memory of this machine that the driver was asked for: what host chunks and host pools take together.
+/// The host memory of the driver: host chunks and host pools together.
 struct HostMemory {
   std::uint64_t used = 0;
 
@@ -50,16 +50,16 @@ struct HostMemory {
 
 class Devices {
  public:
-  /// Makes the devices of a group; returns the ordinal of the first. All or nothing.
+  /// Makes all devices of a group, or none. Returns the ordinal of the first.
   int add(const GroupConfig& group);
 
-  /// post: nobody finds the device any more. Its objects go after that (driver.cpp).
+  /// post: find() no longer returns the device. Driver::close_device() removes its objects afterwards.
   void close(Device& device);
 
   /// Throws Refusal 101 for an ordinal that does not exist or is closed.
   Device& find(int ordinal);
 
-  /// Null instead of a refusal.
+  /// The same, but null where find() throws.
   Device* find_open(int ordinal);
 
   HostMemory& host() { return host_; }
@@ -67,10 +67,10 @@ class Devices {
   [[nodiscard]] int count() const { return static_cast<int>(all_.size()); }
   [[nodiscard]] const std::vector<std::unique_ptr<Device>>& all() const { return all_; }
 
-  /// The largest recommended granularity of the open devices: addresses are aligned for every one of them.
+  /// The largest recommended granularity of the open devices, so that every address is aligned for all of them.
   [[nodiscard]] std::uint64_t address_alignment() const { return address_alignment_; }
 
-  /// Calls that name no device are strict unless every open device is not.
+  /// Whether calls that name no device follow the strict profile: not if no open device is strict.
   [[nodiscard]] bool is_strict() const;
 
  private:

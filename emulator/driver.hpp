@@ -1,9 +1,9 @@
 #pragma once
 
-// The one emulated driver of the process: all parts, one lock.
+// The emulated driver of the process: all parts and one lock.
 //
-// Order of the parts: a part knows only those above it in this class. Locking: `mutex` guards everything but the
-// ledger's counters; work runs without it. `changed` is notified whenever work was queued, finished or let go on.
+// A part uses only the parts above it in this class. `mutex` guards everything except the counters of the ledger. Work
+// of streams runs without the mutex. `changed` is notified when work was queued, finished or unblocked.
 
 #include <condition_variable>
 #include <mutex>
@@ -26,7 +26,7 @@ namespace memlake::emulator {
 
 class Driver {
  public:
-  /// Made on first use and never destroyed: worker threads and late calls must find it until the process is gone.
+  /// Made on first use and never destroyed, because worker threads and late calls use it until the process ends.
   static Driver& instance();
 
   std::mutex mutex;
@@ -45,19 +45,20 @@ class Driver {
   Pools pools{devices, chunks, arena, in_flight, streams};
   MemoryMap memory{mappings, plain, pools, arena};
 
-  /// cuInit. Makes the devices of MEMLAKE_EMULATOR, or a default one if there is none at all.
+  /// cuInit. Makes the devices of MEMLAKE_EMULATOR, or a default device if there is no device.
   void initialize();
 
   int add_devices(const GroupConfig& group);
   void close_device(Lock& lock, Device& device);
 
-  /// Ends a context: its work, streams, events and plain allocations; with the last one of a device also its pools.
+  /// Ends a context with its work, streams, events and plain allocations. The last context of a device also ends its
+  /// pools.
   void destroy_context(Lock& lock, Context& context);
 
-  /// Everything that exists and happened, as JSON.
+  /// All objects, call counts, violations and warnings, as JSON.
   std::string ledger_json(Lock& lock);
 
-  /// The same for people, shorter: what is still held, and what went wrong.
+  /// A shorter text for people: the objects that still exist, the violations and the warnings.
   std::string ledger_text(Lock& lock);
 
   [[nodiscard]] int version() const { return version_; }
@@ -70,7 +71,7 @@ class Driver {
   std::string write_json();
   std::string write_text();
 
-  /// Does work run now on one of the selected ranges?
+  /// Whether work is running on one of the selected ranges.
   template <class Ranges, class Selects>
   [[nodiscard]] bool is_running_on(const Ranges& ranges, Selects selects) const;
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Writes JSON. Nothing more than the ledger needs: objects, arrays, strings, integers, booleans.
+// Writes the JSON that the ledger needs: objects, arrays, strings, integers, booleans.
 
 #include <concepts>
 #include <cstdint>

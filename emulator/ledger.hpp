@@ -1,7 +1,7 @@
 #pragma once
 
-// What happened: calls counted, violations and warnings kept. What exists is asked from its owners when the ledger is
-// written (ledger_output.cpp).
+// The ledger counts calls and keeps violations and warnings. It has no list of existing objects: their owners are
+// queried when the ledger is written (ledger_output.cpp).
 
 #include <array>
 #include <atomic>
@@ -39,7 +39,7 @@ struct Remark {
 
 class Ledger {
  public:
-  /// Counts a call and says who made it. Lock-free.
+  /// Counts a call and returns its origin. Lock-free.
   Origin note_call(Call call, const void* caller) {
     counts_[static_cast<std::size_t>(call)].fetch_add(1, std::memory_order_relaxed);
     return {sequence_.fetch_add(1, std::memory_order_relaxed) + 1, name_of(call), this_thread_id(), caller};

@@ -20,9 +20,9 @@ struct Reservation {
   Origin made_by;
 };
 
-/// One handle shown at one place.
+/// One handle mapped at one place.
 struct Mapping {
-  /// Who may do what in a part of it. One part covering all, unless a relaxed device had access set in pieces.
+  /// A part with its own access rights. A mapping is one part, unless a relaxed device set the access of a subrange.
   struct Part {
     std::uint64_t address;
     std::uint64_t size;
@@ -40,8 +40,8 @@ struct Mapping {
   [[nodiscard]] const Chunk& chunk() const { return *handle->chunk; }
   [[nodiscard]] const Rights& rights_at(std::uint64_t at) const;
 
-  /// What the program's own code may do in a part: what the host was granted of host memory. Device memory is open to
-  /// it as far as to any device, for people who look at it.
+  /// The CPU's access to a part. For host memory it is the access that was granted to the host. For device memory it is
+  /// the union of all devices' access, so that tests and debuggers can read it.
   [[nodiscard]] unsigned cpu_access(const Rights& rights) const {
     return chunk().device == nullptr ? rights.of(kHost) : rights.of_anybody();
   }
@@ -65,7 +65,7 @@ class Mappings {
   void set_access(std::uint64_t address, std::uint64_t size, std::span<const CUmemAccessDesc> descriptors);
   unsigned access(const CUmemLocation& location, std::uint64_t address);
 
-  /// Does work run now on a mapping in this range that may be taken away under it? (switch inflight_unmap)
+  /// Whether work is running on a mapping in this range that may be unmapped nevertheless (switch inflight_unmap).
   [[nodiscard]] bool is_relaxed_and_running(std::uint64_t address, std::uint64_t size) const;
 
   /// The mapping or reservation that contains an address; null if there is none.
@@ -84,14 +84,14 @@ class Mappings {
     Map::iterator last;  ///< one past
   };
 
-  /// The mappings that tile [address, address + size) without a hole. Throws Refusal naming the hole.
+  /// The mappings that tile [address, address + size) without a hole. Throws Refusal that names the hole.
   Cover cover(std::uint64_t address, std::uint64_t size);
   void check_one_reservation(std::uint64_t address, std::uint64_t size, Switch relaxing, const Chunk& chunk,
                              const char* verb) const;
   void check_idle(std::uint64_t address, std::uint64_t size, const Chunk& chunk, const char* verb) const;
   int check_descriptor(const CUmemAccessDesc& descriptor, const Cover& cover);
   void remove(Cover cover);
-  /// Makes a part of the mapping start at `at`, if that is inside it. Throws Refusal.
+  /// Splits a part of the mapping at `at`, if that is inside the mapping. Throws Refusal.
   void cut(Mapping& mapping, std::uint64_t at);
   void apply_access(const Cover& cover, std::uint64_t address, std::uint64_t end,
                     std::span<const Rights::Entry> grants);

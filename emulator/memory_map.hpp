@@ -1,6 +1,6 @@
 #pragma once
 
-// What lies at an address, whichever part of the driver put it there, and who may touch it.
+// Finds the memory at an address in all parts of the driver, and checks who may access it.
 
 #include <cstdint>
 #include <string>
@@ -12,11 +12,11 @@
 
 namespace memlake::emulator {
 
-/// A part of a range that is backed in one way.
+/// A part of a range whose bytes are contiguous for the emulator, or that has no bytes.
 struct Stretch {
   std::uint64_t address;
   std::uint64_t size;
-  std::uint64_t bytes;  ///< where the emulator reads and writes them; 0 on devices without backing
+  std::uint64_t bytes;  ///< the address at which the emulator accesses the bytes; 0 on devices without backing
 };
 
 class MemoryMap {
@@ -24,36 +24,36 @@ class MemoryMap {
   MemoryMap(const Mappings& mappings, const PlainMemory& plain, const Pools& pools, const Arena& arena)
       : mappings_(mappings), plain_(plain), pools_(pools), arena_(arena) {}
 
-  /// Device memory, or host memory the driver knows and devices can reach.
+  /// Whether the address is a device address, or host memory that the driver knows and devices can access.
   [[nodiscard]] bool is_device_reachable(std::uint64_t address) const;
-  /// Not so: host memory, also that of a pool.
+  /// Whether the address is in the window of device addresses and does not belong to a pool of host memory.
   [[nodiscard]] bool is_device_address(std::uint64_t address) const;
 
-  /// Is the whole range host memory that was pinned or registered?
+  /// Whether the whole range is pinned or registered host memory, or memory of a host pool.
   [[nodiscard]] bool is_pinned(std::uint64_t address, std::uint64_t size) const;
 
-  /// When it is asked: by the program's call, or when the stream comes to the work. What was freed in between in the
-  /// order of a stream is gone for the program, and there for work from before.
+  /// The time of a check: at the program's call, or when the stream reaches the work. Memory that is freed in stream
+  /// order no longer exists for later calls, but still exists for work that was queued before the free.
   enum class Moment { call, work };
 
-  /// What a copy engine of this context does: rights count on mapped memory and on pools of device memory; plain
-  /// allocations of any device and host memory are within its reach. Returns "" or why it may not.
+  /// Checks an access by a copy engine of this context. It needs rights to mapped memory and to pools of device memory.
+  /// It can access plain allocations of all devices and host memory. Returns "" or the reason why it may not.
   [[nodiscard]] std::string why_not_copy(const Context& context, const Touch& touch, Moment moment) const;
 
-  /// What code on the device does: plain allocations of other devices need peer access, and pageable memory is out of
-  /// reach. It is asked when its turn comes.
+  /// Checks an access by code on the device when the stream reaches it. In addition it needs peer access to plain
+  /// allocations of other devices, and rights to pools of host memory. It cannot access pageable memory.
   [[nodiscard]] std::string why_not_kernel(const Context& context, const Touch& touch) const;
 
-  /// Was the memory freed already, before the program's call that names it? Returns "" or the sentence.
+  /// Checks whether an earlier call freed the memory in stream order. Returns "" or the sentence.
   [[nodiscard]] std::string why_gone(const Touch& touch) const;
 
-  /// pre: the range was found touchable.
+  /// pre: a check allowed the access to the range.
   [[nodiscard]] std::vector<Stretch> stretches(std::uint64_t address, std::uint64_t size) const;
   [[nodiscard]] bool has_bytes(std::uint64_t address, std::uint64_t size) const;
 
  private:
   struct Step {
-    std::uint64_t end;  ///< where what lies at the address ends
+    std::uint64_t end;  ///< the end of the memory at the address
     const Mapping* mapping = nullptr;
     const Mapping::Part* part = nullptr;
     const Allocation* allocation = nullptr;

@@ -1,6 +1,6 @@
 #pragma once
 
-// A value of the calling thread that can be asked for until the very end of the process.
+// A thread-local value that stays valid until the end of the process.
 
 #include <pthread.h>
 
@@ -8,9 +8,9 @@
 
 namespace memlake::emulator {
 
-/// One T per thread, gone with its thread. A plain thread_local of the main thread would be gone before the destructors
-/// of a program's globals run, and those call the driver. A key's destructor runs after every thread_local's, and not
-/// at all for the main thread of a process that exits.
+/// One T per thread, destroyed with the thread. A plain thread_local of the main thread is destroyed before the
+/// destructors of a program's globals run, and those may call the driver. The destructor of a pthread key runs after
+/// the destructors of all thread_locals, and does not run for the main thread of a process that exits.
 template <class T>
 T& of_this_thread() {
   static thread_local T* value = nullptr;

@@ -18,14 +18,14 @@ namespace memlake::emulator {
 
 struct Allocation {
   std::uint64_t address;
-  std::uint64_t size;     ///< as asked for
-  std::uint64_t charged;  ///< as taken from the device
+  std::uint64_t size;     ///< the requested size
+  std::uint64_t charged;  ///< counted as used memory of the device
   Device* device;
   std::uint64_t context;
   std::uint64_t id;  ///< CU_POINTER_ATTRIBUTE_BUFFER_ID
-  Storage storage;   ///< empty for a small one, which lives in a slab
+  Storage storage;   ///< empty for a small allocation, which is in a slab
   Origin made_by;
-  bool is_leaving = false;  ///< freed in the order of a stream that has not come to it (cuMemFreeAsync)
+  bool is_leaving = false;  ///< freed by cuMemFreeAsync in a stream that has not reached the free
 };
 
 struct HostAllocation {
@@ -45,9 +45,9 @@ class PlainMemory {
   std::uint64_t allocate(Context& context, std::uint64_t bytes, const Origin& origin);
   void free(std::uint64_t address);
 
-  /// The program has it no more; work from before may still use it.
+  /// Ends the allocation for the program. Work that was queued before may still use it.
   void begin_leaving(std::uint64_t address);
-  /// Frees it then, unless its context has ended and taken it along.
+  /// Frees the allocation when the stream has reached the free, unless the end of its context has freed it already.
   void finish_leaving(std::uint64_t address, std::uint64_t id);
 
   void* allocate_host(const Context& context, std::uint64_t bytes, unsigned flags, const Origin& origin);
@@ -55,9 +55,9 @@ class PlainMemory {
   void register_host(const Context& context, void* pointer, std::uint64_t bytes, unsigned flags, const Origin& origin);
   void unregister_host(void* pointer);
 
-  /// What contains an address; null if nothing does.
+  /// The allocation that contains an address; null if there is none.
   [[nodiscard]] const Allocation* find(std::uint64_t address) const;
-  /// The same for work of a stream: also what is leaving.
+  /// The same for work of a stream, which may also use allocations that are leaving.
   [[nodiscard]] const Allocation* find_for_work(std::uint64_t address) const;
   [[nodiscard]] const HostAllocation* find_host(std::uint64_t address) const;
 
@@ -67,13 +67,13 @@ class PlainMemory {
   [[nodiscard]] const std::map<std::uint64_t, HostAllocation>& all_host() const { return host_; }
 
  private:
-  /// 2 MiB of one device that serves allocations below 1 MiB, in slots of one size: a power of two.
+  /// 2 MiB of one device for allocations below 1 MiB, in slots of one size, a power of two.
   struct Slab {
     Device* device;
     std::uint64_t slot;
     AddressSpace space;
     Storage storage;
-    std::uint64_t used;  ///< bytes of slots that are taken
+    std::uint64_t used;  ///< bytes of the used slots
   };
   /// The slabs of a device and a slot size that have a free slot, by address.
   using WithRoom = std::map<std::pair<int, std::uint64_t>, std::set<std::uint64_t>>;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Stream-ordered memory pools: section B of the driver's contract. A pool is made and destroyed by the program, or is
-// the default one of a place; allocations and frees happen in the order of streams (pool_memory.hpp).
+// Stream-ordered memory pools: section B of the driver's contract. The program creates and destroys a pool, or it is
+// the default pool of a location. Allocations and frees happen in stream order (pool_memory.hpp).
 
 #include <cstdint>
 #include <map>
@@ -17,7 +17,7 @@
 
 namespace memlake::emulator {
 
-/// A pool's file, as another process imported it: which parts of it are imported here.
+/// The file of a pool that this process imported, with the parts of it that are imported.
 class ImportedFile {
  public:
   explicit ImportedFile(int fd) : storage_(fd) {}
@@ -38,15 +38,15 @@ struct Pool {
   Origin made_by;
   bool is_default = false;
   bool is_exported = false;
-  bool is_destroyed = false;  ///< the program has it no more; allocations still live
+  bool is_destroyed = false;  ///< the program can no longer use it; it still has allocations or pending frees
   ReuseSwitches switches = {};
   std::uint64_t release_threshold = 0;
   Rights rights = {};
-  Identity identity = {};                       ///< of one that can be exported, or was imported
-  std::shared_ptr<HeapFile> file = {};          ///< of its own: host memory, or memory that can be exported
+  Identity identity = {};                       ///< exportable and imported pools only
+  std::shared_ptr<HeapFile> file = {};          ///< host pools and exportable pools only
   std::unique_ptr<PoolMemory> memory = {};      ///< null: imported
-  std::shared_ptr<ImportedFile> imported = {};  ///< null: made here
-  std::uint64_t live = 0;                       ///< allocations that were not freed
+  std::shared_ptr<ImportedFile> imported = {};  ///< null: not imported
+  std::uint64_t live = 0;                       ///< the number of allocations that are not freed
   std::uint64_t imported_bytes = 0;
   std::uint64_t imported_high = 0;
 
@@ -54,28 +54,28 @@ struct Pool {
   [[nodiscard]] int device_or_host() const { return device == nullptr ? kHost : device->ordinal; }
   [[nodiscard]] bool is_strict() const { return device == nullptr || device->is_strict(); }
   [[nodiscard]] bool relaxes(Switch which) const { return device != nullptr && device->config.relaxes(which); }
-  /// Are the bytes real?
+  /// Whether the bytes exist.
   [[nodiscard]] bool has_bytes() const { return device == nullptr || device->is_host_backed(); }
   [[nodiscard]] std::uint64_t held() const { return memory != nullptr ? memory->held() : imported_bytes; }
   [[nodiscard]] std::uint64_t used() const { return memory != nullptr ? memory->used() : imported_bytes; }
 };
 
-/// Memory that the program has from a pool.
+/// Memory that the program allocated from a pool.
 struct PoolAllocation {
   std::uint64_t address;
-  std::uint64_t size;  ///< as asked for
+  std::uint64_t size;  ///< the requested size
   Pool* pool;
   std::uint64_t id;  ///< CU_POINTER_ATTRIBUTE_BUFFER_ID
   std::uint64_t block;
   std::uint64_t block_size;
-  // Where in the order of things it was made.
+  // The position of the allocation in the order of streams.
   std::uint64_t stream;
   std::uint64_t position;
   std::uint64_t context;
-  CompletionRef made;  ///< null: there was nothing to wait for
+  CompletionRef made;  ///< the completion of the stream's work before it; null if there was none
   Origin made_by;
-  std::uint64_t file_offset = 0;  ///< of an imported one
-  std::uint64_t charged = 0;      ///< of an imported one
+  std::uint64_t file_offset = 0;  ///< imported allocations only
+  std::uint64_t charged = 0;      ///< imported allocations only
 
   [[nodiscard]] bool contains(std::uint64_t at, std::uint64_t bytes) const {
     return at >= address && at - address < size && bytes <= size - (at - address);
@@ -90,7 +90,7 @@ class Pools {
   Pool& create(const CUmemPoolProps& props, int driver_version, const Origin& origin);
   void destroy(Pool& pool);
 
-  /// Throws 1 for NULL, and for a pool that does not exist (any more).
+  /// Throws 1 for NULL, and for a pool that does not exist or was destroyed.
   Pool& find(CUmemoryPool handle);
 
   Pool& default_pool(const CUmemLocation& location, CUmemAllocationType type);
@@ -104,9 +104,9 @@ class Pools {
   unsigned access(const Pool& pool, const CUmemLocation& location);
 
   std::uint64_t allocate(Pool& pool, std::uint64_t bytes, Stream& stream, const Origin& origin);
-  /// In the order of the stream. Throws a violation if work that does not come before it uses the memory.
+  /// Frees in stream order. Throws a violation if work that is not ordered before the free uses the memory.
   void free(const PoolAllocation& allocation, Stream& stream, const Origin& origin);
-  /// At once: the caller says that nobody uses it any more, and a violation is thrown if somebody does.
+  /// Frees at once. Throws a violation if unfinished work uses the memory.
   void free_now(const PoolAllocation& allocation);
 
   int export_pool(Pool& pool, CUmemAllocationHandleType type, std::uint64_t flags);
@@ -114,24 +114,24 @@ class Pools {
   CUmemPoolPtrExportData export_pointer(std::uint64_t address);
   std::uint64_t import_pointer(Pool& pool, const CUmemPoolPtrExportData& data, const Origin& origin);
 
-  /// What contains an address; null if nothing does.
+  /// The allocation that contains an address; null if there is none.
   [[nodiscard]] const PoolAllocation* find_allocation(std::uint64_t address) const;
 
-  /// What was freed in the order of a stream that has not come to it: work from before may still use it.
+  /// An allocation that was freed in a stream that has not reached the free. Work queued before may still use it.
   [[nodiscard]] const PoolAllocation* find_leaving(std::uint64_t address, std::uint64_t size) const;
 
-  /// Throws a violation if work queued on the stream now could run before memory it touches is there.
+  /// Throws a violation if work queued on the stream now could run before the allocation of memory that it touches.
   void check_made(Stream& stream, std::span<const Touch> touches);
 
-  /// The host has waited for everything before a point, or for everything of a context: memory is released by the
-  /// pools' thresholds.
+  /// Called when the host has waited for all work before a point, or for all work of a context. The pools release
+  /// memory above their thresholds.
   void synchronized(const Clock& point);
   void synchronized(const Clock& point, const Context& context);
 
-  /// Ends what only waited for work that ran where it should not.
+  /// Ends destroyed pools that could not end earlier, because work was still running on their memory.
   void reclaim();
 
-  /// Everything of a device goes: it was closed, or its last context ended. pre: nothing runs on it.
+  /// Drops all pools of a device that was closed or whose last context ended. pre: no work runs on their memory.
   void drop_device(const Device& device);
   [[nodiscard]] bool is_in_use(const Device& device) const;
 

@@ -1,10 +1,10 @@
 #pragma once
 
-// The memory of one pool: segments taken from the device, blocks that tile them, and which free block may serve which
-// stream (sections B4, B5 and B10 of the contract).
+// The memory of one pool: segments of device memory, the blocks that tile them, and the rules by which a stream may
+// reuse a free block (sections B4, B5 and B10 of the contract).
 //
-// A free block remembers the frees that it still stands behind: the host has not waited for them. Whoever takes the
-// block must come after all of them, and only a block without any can go back to the device.
+// A free block has a list of pending frees: frees in stream order that the host has not waited for. A stream that takes
+// the block must be ordered behind all of them. A segment can be released only if it has no pending free.
 
 #include <array>
 #include <cstdint>
@@ -23,7 +23,7 @@
 
 namespace memlake::emulator {
 
-/// A free in the order of a stream, which the host has not waited for.
+/// A free in stream order that the host has not waited for.
 struct PendingFree {
   std::uint64_t stream;
   std::uint64_t position;
@@ -31,14 +31,14 @@ struct PendingFree {
   CompletionRef completion;
 };
 
-/// By which rule a stream was given memory that lay free. Later ones ask for more.
+/// The rule by which a stream got free memory. If the pending frees of a block need several rules, the last one counts.
 enum class Reuse : unsigned {
-  fresh,                ///< nobody had it before
+  fresh,                ///< the memory was not used before
   synchronized,         ///< the host has waited for the free
   same_stream,          ///< the free was in the same stream
-  event_dependency,     ///< the stream comes after the free, through events or the default stream
-  opportunistic,        ///< the free has happened
-  internal_dependency,  ///< the stream was made to wait for the free
+  event_dependency,     ///< events or the default stream order the stream behind the free
+  opportunistic,        ///< the free has already run
+  internal_dependency,  ///< the pool makes the stream wait for the free
   count_
 };
 inline constexpr std::array<const char*, static_cast<std::size_t>(Reuse::count_)> kReuseNames{
@@ -63,12 +63,12 @@ class PoolMemory {
     std::uint64_t block;  ///< its address
     std::uint64_t size;
     Reuse rule;
-    std::vector<PendingFree> after = {};    ///< the frees it stood behind
-    std::vector<CompletionRef> waits = {};  ///< what the stream must wait for before it may use the block
+    std::vector<PendingFree> after = {};    ///< the pending frees of the block
+    std::vector<CompletionRef> waits = {};  ///< the completions that the stream must wait for before it uses the block
   };
 
-  /// A block for an operation of `stream` that comes after `before`. Throws Refusal OUT_OF_MEMORY.
-  /// `file` is asked for if a segment must be made: the file its bytes lie in, null if it has none.
+  /// Takes a block for an operation of `stream` that comes after `before`. Throws Refusal OUT_OF_MEMORY.
+  /// `file_of` is called only for a new segment. It returns the file of its bytes, or null if it has no bytes.
   template <class FileOf>
   Taken take(std::uint64_t size, const Stream& stream, const Clock& before, const ReuseSwitches& switches,
              FileOf&& file_of) {
@@ -80,19 +80,19 @@ class PoolMemory {
     refuse_size(size);
   }
 
-  /// A live block lies free from now on, behind this free; behind nothing if there is none.
+  /// Makes a live block free, with this pending free if there is one.
   void give_back(std::uint64_t block, const std::optional<PendingFree>& after);
 
-  /// Undoes a take() that led to nothing.
+  /// Undoes a take() after a later step failed.
   void put_back(Taken taken);
 
-  /// The host has waited for the frees that `is_waited_for` selects.
+  /// Removes the pending frees that `is_waited_for` selects, because the host has waited for them.
   template <class IsWaitedFor>
   void observe(IsWaitedFor&& is_waited_for) {
     const std::vector<std::uint64_t> asked(behind_frees_.begin(), behind_frees_.end());
     for (const std::uint64_t address : asked) {
       const auto found = blocks_.find(address);
-      if (found == blocks_.end()) continue;  // joined with the one before it meanwhile
+      if (found == blocks_.end()) continue;  // it was joined with the block before it
       if (std::erase_if(found->second.after, is_waited_for) > 0 && found->second.after.empty()) {
         behind_frees_.erase(address);
         join(found);
@@ -100,18 +100,18 @@ class PoolMemory {
     }
   }
 
-  /// Gives segments back that nobody needs, while the pool holds more than `threshold`.
+  /// Releases idle segments while the pool holds more than `threshold`.
   void release_above(std::uint64_t threshold);
-  /// The same, but never below `keep`.
+  /// The same, but the pool never holds less than `keep` afterwards.
   void trim(std::uint64_t keep);
 
-  /// Are all frees complete, so that everything can go?
+  /// Whether all pending frees have run.
   [[nodiscard]] bool is_idle() const;
 
-  /// Where a live block's bytes lie in the pool's file.
+  /// The offset of a live block's bytes in the pool's file.
   [[nodiscard]] std::uint64_t offset_in_file(std::uint64_t address) const;
 
-  /// Does work run on it now?
+  /// Whether work is running on the memory.
   [[nodiscard]] bool is_in_use() const;
 
   [[nodiscard]] std::uint64_t held() const { return held_; }
@@ -145,17 +145,17 @@ class PoolMemory {
   Taken take_new(std::uint64_t size, std::uint64_t segment, std::shared_ptr<HeapFile> file);
   [[noreturn]] void refuse_size(std::uint64_t size) const;
 
-  /// The rule by which the stream may have the block; empty if by none.
+  /// The rule by which the stream may take the block; empty if no rule allows it.
   static std::optional<Reuse> rule_for(const Block& block, const Stream& stream, const Clock& before,
                                        const ReuseSwitches& switches);
   template <class Allows>
   Blocks::iterator find_block(std::uint64_t size, Allows&& allows);
-  /// Neighbouring free blocks that are allowed and large enough together become one.
+  /// Merges adjacent allowed free blocks that are large enough together into one.
   template <class Allows>
   Blocks::iterator find_neighbours(std::uint64_t size, Allows&& allows);
   Taken take_block(Blocks::iterator block, std::uint64_t size, Reuse rule);
 
-  /// How large a segment must be made for the block; 0 if there is no room for one. May release idle ones for it.
+  /// The size of a new segment for the block; 0 if there is no room for it. May release idle segments to make room.
   std::uint64_t segment_for(std::uint64_t size);
   [[nodiscard]] std::uint64_t room() const;
 
@@ -170,12 +170,12 @@ class PoolMemory {
   const InFlight& in_flight_;
   Device* device_;
   HostMemory& host_;
-  std::uint64_t most_;  ///< bytes it may hold and hand out; 0: no limit of its own
+  std::uint64_t most_;  ///< the most bytes that it may hold and hand out; 0: no limit
   std::map<std::uint64_t, Segment> segments_;
   Blocks blocks_;
   std::set<std::pair<std::uint64_t, std::uint64_t>> free_;  // size, address
-  std::set<std::uint64_t> behind_frees_;                    // free blocks with frees before them
-  std::set<std::uint64_t> idle_;                            // segments that are one free block behind nothing
+  std::set<std::uint64_t> behind_frees_;                    // free blocks with pending frees
+  std::set<std::uint64_t> idle_;                            // segments that are one free block without pending frees
   std::uint64_t held_ = 0;
   std::uint64_t held_high_ = 0;
   std::uint64_t used_ = 0;
@@ -183,7 +183,7 @@ class PoolMemory {
   std::array<std::uint64_t, static_cast<std::size_t>(Reuse::count_)> reuses_{};
 };
 
-/// How a pool rounds: blocks are multiples of this many bytes, and segments of 2 MiB.
+/// The rounding of a pool: blocks are multiples of 512 bytes, segments are multiples of 2 MiB.
 inline constexpr std::uint64_t kPoolUnit = 512;
 inline constexpr std::uint64_t kPoolGranule = std::uint64_t{2} << 20;
 

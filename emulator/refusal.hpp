@@ -1,8 +1,7 @@
 #pragma once
 
-// How the emulator says no. A rule that is broken throws; the entry point turns it into a CUresult and keeps the
-// sentence for memlakeEmulatorLastError(). Nothing has been changed when one of these is thrown: validate first, apply
-// afterwards.
+// The exceptions for refused calls. The entry point turns them into a CUresult and keeps the sentence for
+// memlakeEmulatorLastError(). A function validates before it changes anything, so a refused call has changed nothing.
 
 #include <string>
 
@@ -11,15 +10,15 @@
 
 namespace memlake::emulator {
 
-using namespace memlake::cuda;  // the emulator speaks CUDA's own names throughout
+using namespace memlake::cuda;  // the whole emulator uses CUDA's own names
 
-/// The driver's documented answer to a wrong call, and why.
+/// The driver's documented result for a wrong call, with the reason.
 struct Refusal {
   CUresult code;
   std::string sentence;
 };
 
-/// What a real driver would answer with a crash or with corrupted memory. Goes to the ledger and to stderr as well.
+/// A call that would crash a real driver or corrupt memory. The ledger keeps the sentence and prints it to stderr.
 struct Violation {
   std::string sentence;
   CUresult code = CUDA_ERROR_LAUNCH_FAILED;
@@ -30,7 +29,7 @@ template <class... Parts>
   throw Refusal{code, text(parts...)};
 }
 
-/// The answer to nearly every wrong argument.
+/// The refusal of nearly every wrong argument.
 template <class... Parts>
 [[noreturn]] void invalid(const Parts&... parts) {
   throw Refusal{CUDA_ERROR_INVALID_VALUE, text(parts...)};
@@ -41,7 +40,7 @@ template <class... Parts>
   throw Violation{text(parts...)};
 }
 
-/// An out-parameter must be there.
+/// Refuses a null pointer as an out-parameter.
 template <class T>
 T& required(T* pointer, const char* name) {
   if (pointer == nullptr) invalid(name, " is NULL");

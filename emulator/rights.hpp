@@ -1,7 +1,7 @@
 #pragma once
 
-// Who may read and write at a mapped address. Access belongs to addresses, not to memory: each mapping of a chunk has
-// its own rights.
+// Access rights of devices and the CPU at a mapped address. Access belongs to addresses, not to memory: each mapping of
+// a chunk has its own rights.
 
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace memlake::emulator {
 
-/// The "device" of host memory and of the CPU's own access.
+/// The ordinal that stands for the host: of host memory, and of the CPU's access.
 inline constexpr int kHost = -1;
 
 class Rights {
@@ -19,7 +19,7 @@ class Rights {
     unsigned flags;  ///< CUmemAccess_flags
   };
 
-  /// 0 for a device that was granted nothing.
+  /// The flags of a device; 0 if it has no access.
   [[nodiscard]] unsigned of(int device) const {
     const auto found = std::ranges::find(entries_, device, &Entry::device);
     return found == entries_.end() ? 0 : found->flags;
@@ -36,7 +36,7 @@ class Rights {
     }
   }
 
-  /// What anybody may do there.
+  /// The union of all flags.
   [[nodiscard]] unsigned of_anybody() const {
     unsigned flags = 0;
     for (const auto& entry : entries_) flags |= entry.flags;

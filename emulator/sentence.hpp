@@ -1,7 +1,7 @@
 #pragma once
 
-// text(): joins words and numbers to one sentence. What differs from sentence to sentence is a list of parts; the work
-// is one function, compiled once. (A stream per sentence was two fifths of the emulator's code.)
+// text() joins words and numbers to one sentence. A call only builds a list of parts; one function, compiled once,
+// joins them. (A string stream per sentence made up two fifths of the emulator's code.)
 
 #include <concepts>
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace memlake::emulator {
 
-/// An address as people read it.
+/// An address, written in hexadecimal.
 struct Hex {
   std::uint64_t value;
 };
 
-/// One word or number of a sentence. It refers to its text, so it does not outlive the expression.
+/// One word or number of a sentence. It refers to its text, so it must not outlive the expression.
 class Part {
  public:
   Part(const char* text) : text_(text) {}

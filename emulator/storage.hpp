@@ -1,6 +1,6 @@
 #pragma once
 
-// The bytes behind a physical chunk. Ownership is the type: what goes away gives its bytes back to the system.
+// The bytes of a physical chunk. A Storage owns its bytes: its destructor returns them to the system.
 
 #include <cstdint>
 #include <memory>
@@ -9,12 +9,12 @@
 
 namespace memlake::emulator {
 
-/// One sparse file per device, from which ordinary chunks are slices: thousands of chunks need one descriptor, and
-/// neighbouring slices mapped side by side are one mapping to the kernel.
+/// One sparse file per device. Ordinary chunks are slices of it, so thousands of chunks need one descriptor, and the
+/// kernel merges the mappings of adjacent slices.
 class HeapFile {
  public:
   HeapFile();
-  /// Slices of a file that exists: the first `length` bytes of it. Owns the descriptor.
+  /// Uses the first `length` bytes of an existing file. Owns the descriptor.
   HeapFile(int fd, std::uint64_t length) : fd_(fd), offsets_(0, length) {}
   ~HeapFile();
   HeapFile(const HeapFile&) = delete;
@@ -29,7 +29,7 @@ class HeapFile {
   AddressSpace offsets_;
 };
 
-/// Nothing (backing=none), a slice of a heap file, or a file of its own (what can be exported). Move-only.
+/// Nothing (backing=none), a slice of a heap file, or its own file (exportable memory). Move-only.
 class Storage {
  public:
   Storage() = default;
@@ -44,7 +44,7 @@ class Storage {
   [[nodiscard]] int fd() const { return fd_; }
   [[nodiscard]] std::uint64_t offset() const { return offset_; }
 
-  /// Writes a pattern over the first `size` bytes, so that code which reads fresh memory is noticed.
+  /// Writes a pattern over the first `size` bytes, so that a read before the first write is noticed.
   void poison(std::uint64_t size) const;
 
  private:

@@ -1,8 +1,8 @@
 #pragma once
 
-// Streams and events. Work of a stream runs in order: in a thread of its own (streams=threads), or when a test steps it
-// or somebody waits for it (streams=manual). Everything here is called with the driver's lock held; a function that may
-// wait or run work takes the lock as its first argument and gives it up meanwhile.
+// Streams and events. Work of a stream runs in order: in a worker thread (streams=threads), or when a test steps the
+// stream or a thread waits for it (streams=manual). The caller of every function here holds the driver's lock. A
+// function that may wait or run work takes the lock as its first argument and releases it meanwhile.
 
 #include <condition_variable>
 #include <deque>
@@ -20,7 +20,7 @@ namespace memlake::emulator {
 
 using Lock = std::unique_lock<std::mutex>;
 
-/// As on data-centre GPUs; lower is more urgent, and nothing here runs sooner for it.
+/// The priorities of data-centre GPUs; lower is more urgent. They have no effect on the emulator.
 inline constexpr int kLeastPriority = 0;
 inline constexpr int kGreatestPriority = -5;
 
@@ -40,12 +40,12 @@ struct Stream {
   int priority;
   Origin made_by;
   std::deque<std::unique_ptr<Queued>> queue = {};
-  CompletionRef last = {};    ///< of the work queued last; null before any
+  CompletionRef last = {};    ///< the completion of the last queued work; null before the first
   bool is_busy = false;       ///< its first piece of work is running
-  bool is_destroyed = false;  ///< the program has it no more; what is queued still runs
+  bool is_destroyed = false;  ///< the program can no longer use it; queued work still runs
   bool has_worker = false;
-  std::uint64_t position = 0;  ///< how many operations it was given
-  Clock before = {};           ///< what its next operation comes after, its own earlier ones included
+  std::uint64_t position = 0;  ///< the number of its operations
+  Clock before = {};           ///< the clock of its next operation, its own earlier operations included
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   std::uint64_t capture_id = 0;
 
@@ -60,12 +60,12 @@ struct Event {
   unsigned flags;
   Origin made_by;
   CompletionRef recorded = {};  ///< null: never recorded
-  Clock before = {};            ///< what it comes after, as recorded
+  Clock before = {};            ///< the clock of the stream when the event was recorded
 };
 
 class Streams {
  public:
-  /// `on_failure` is told when work fails for good, with a sentence.
+  /// `on_failure` is called with a sentence when work fails.
   Streams(std::condition_variable& changed, std::mutex& mutex, InFlight& in_flight, Contexts& contexts,
           std::function<void(const std::string&)> on_failure)
       : changed_(changed),
@@ -77,35 +77,35 @@ class Streams {
   Stream& create(Context& context, unsigned flags, int priority, const Origin& origin);
   void destroy(Stream& stream);
 
-  /// Resolves 0, 1 and 2 against the current context. Throws 400 for a handle that never existed; a destroyed one is a
-  /// violation as well.
+  /// Finds a stream; 0, 1 and 2 are default streams of the current context. Throws 400 for a handle that never existed.
+  /// The handle of a destroyed stream is also a violation.
   Stream& find(CUstream handle);
 
-  /// Queues work behind what the stream has and behind what CUDA's default-stream rules demand. Throws 900 on a
-  /// capture.
+  /// Queues work behind the stream's earlier work and behind the work that CUDA's default-stream rules demand. Throws
+  /// 900 on a capture.
   void enqueue(Stream& stream, Work work);
 
-  /// Queues work and waits for it; runs it in the calling thread if nothing is in its way. Throws before it queues
+  /// Queues work and waits for it. Runs it in the calling thread if no earlier work is pending. Throws before it queues
   /// anything if the wait would never end.
   void run_and_wait(Lock& lock, Stream& stream, Work work);
 
-  /// Notes an operation of the stream that is no work, such as an allocation; returns its position. Throws 900 on a
-  /// capture.
+  /// Counts an operation of the stream that is no work, such as an allocation, and returns its position. Throws 900 on
+  /// a capture.
   std::uint64_t take_turn(Stream& stream);
 
-  /// What the stream's next operation comes after, as things stand.
+  /// The clock of the stream's next operation.
   const Clock& before(Stream& stream);
 
-  /// An operation that is no work but has its turn: calls `at_end` when the stream comes to it. On an idle stream that
-  /// is now, which the caller sees from the completion: it is done, and nothing is called. The operation's position is
-  /// the one the stream has afterwards. Throws as enqueue().
+  /// Queues an operation that is no work, and calls `at_end` when the stream reaches it. On an idle stream it returns a
+  /// done completion and does not call `at_end`. Afterwards Stream::position is the operation's position. Throws as
+  /// enqueue().
   CompletionRef when_reached(Stream& stream, const Origin& origin, std::function<void()> at_end);
 
   [[nodiscard]] bool is_done(Stream& stream);
   void synchronize(Lock& lock, Stream& stream);
   void synchronize_context(Lock& lock, const Context& context);
   void synchronize_device(Lock& lock, const Device& device);
-  /// Throws a violation if that would never end.
+  /// Throws a violation if the wait would never end.
   void wait(Lock& lock, const CompletionRef& completion);
 
   Event& create_event(Context& context, unsigned flags, const Origin& origin);
@@ -115,15 +115,15 @@ class Streams {
   void wait_event(Stream& stream, const Event& event, const Origin& origin);
 
   void begin_capture(Stream& stream);
-  /// Throws: the emulator has no graphs to end with.
+  /// Throws, because the emulator has no graphs.
   [[noreturn]] void end_capture(Stream& stream);
 
   std::uint64_t hold(Stream& stream, const Origin& origin);
   void open(std::uint64_t gate);
   std::size_t step(Lock& lock, Stream& stream, std::size_t count);
 
-  /// Takes the streams and events of a context from the program, then finishes their work or, where a gate is in the
-  /// way, drops it.
+  /// Ends the streams and events of a context for the program, then finishes their work. Work behind a closed gate is
+  /// dropped.
   void drop_context(Lock& lock, const Context& context);
 
   [[nodiscard]] const std::unordered_map<std::uint64_t, std::shared_ptr<Stream>>& all() const { return streams_; }
@@ -135,7 +135,7 @@ class Streams {
   Stream& default_stream(Context& context, Stream::Kind kind);
   Stream& add(Context& context, Stream::Kind kind, unsigned flags, int priority, const Origin& origin);
   [[nodiscard]] std::vector<CompletionRef> implicit_waits(const Stream& stream) const;
-  /// Do CUDA's default-stream rules order the two, one behind the other?
+  /// Whether CUDA's default-stream rules order the two streams behind each other.
   [[nodiscard]] static bool is_legacy_pair(const Stream& one, const Stream& other);
   std::uint64_t next_position(Stream& stream);
   [[nodiscard]] bool is_ready(const Stream& stream) const;
@@ -157,22 +157,22 @@ class Streams {
   InFlight& in_flight_;
   Contexts& contexts_;
   std::function<void(const std::string&)> on_failure_;
-  /// Shared with whoever still looks at a stream whose last work is done: its worker, a thread that steps or drops it.
+  /// Shared, because the worker of a stream, or a thread that steps or drops it, may use it after its last work.
   std::unordered_map<std::uint64_t, std::shared_ptr<Stream>> streams_;
   std::unordered_map<std::uint64_t, Event> events_;
   std::map<Key, Stream*> defaults_;
   std::unordered_set<std::uint64_t> closed_gates_;
-  std::unordered_set<std::uint64_t> of_dropped_contexts_;  // handles that may come back late without blame
+  std::unordered_set<std::uint64_t> of_dropped_contexts_;  // handles whose late use is no violation
   std::uint64_t next_stream_ = 1;
   std::uint64_t next_event_ = 1;
   std::uint64_t next_gate_ = 1;
   std::uint64_t next_capture_ = 1;
 };
 
-/// Is stream 0 the calling thread's own stream just now? Set by the _ptsz and _ptds variants.
+/// Whether stream 0 is the calling thread's own default stream. The _ptsz and _ptds variants set it during a call.
 bool& default_is_per_thread();
 
-/// Is the calling thread inside a host function? Then it may call nothing of the driver.
+/// Whether the calling thread is inside a host function, which must not call the driver.
 bool& is_in_host_function();
 
 inline CUstream as_handle(const Stream& stream) { return reinterpret_cast<CUstream>(stream.handle); }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Work that was given to a stream and is not finished: what it touches, what it waits for, and the list of all of it,
-// which is asked before memory is taken away.
+// Unfinished work of streams: the memory that it touches, the completions that it waits for, and the list of all
+// unfinished work. The driver checks the list before it unmaps or frees memory.
 
 #include <cstdint>
 #include <functional>
@@ -28,11 +28,12 @@ struct Touch {
   }
 };
 
-/// Becomes done once; events and waits share it, so a re-recorded event does not disturb earlier waits.
+/// The completion of one piece of work. Events and waits share it. Recording an event again gives it a new completion,
+/// so earlier waits are not affected.
 struct Completion {
-  Stream* stream = nullptr;  ///< whose work completes it; null once done
+  Stream* stream = nullptr;  ///< the stream of the work; null once done
   bool is_done = false;
-  double milliseconds = 0;  ///< when, on the process's clock
+  double milliseconds = 0;  ///< the time of completion, on the process's clock
 
   void finish();
 };
@@ -41,21 +42,22 @@ using CompletionRef = std::shared_ptr<Completion>;
 inline bool is_pending(const CompletionRef& completion) { return completion != nullptr && !completion->is_done; }
 
 struct Work {
-  std::string name;  ///< what a person calls it: "cuMemcpyHtoDAsync of 4096 bytes"
+  std::string name;  ///< for messages: "cuMemcpyHtoDAsync of 4096 bytes"
   Origin origin;
   std::vector<Touch> touches = {};
   /// Runs without the driver's lock. Empty for pure waits and gates.
   std::function<void()> body = {};
-  /// Asked under the lock just before it runs: "" or why the device may not do this (its context then fails, sticky).
+  /// Called under the lock just before the work runs. Returns "" or the reason why the device may not run it; the
+  /// context then gets a sticky error.
   std::function<std::string()> check = {};
   std::vector<CompletionRef> waits = {};
-  std::uint64_t gate = 0;  ///< not 0: does not run before this gate is opened
+  std::uint64_t gate = 0;  ///< not 0: the work does not run before this gate is opened
   CompletionRef completion = std::make_shared<Completion>();
-  /// Called under the lock when it is finished, whether it ran or was dropped. Must not throw.
+  /// Called under the lock when the work has run or was dropped. Must not throw.
   std::function<void()> at_end = {};
   bool is_running = false;
-  std::uint64_t stream = 0;    ///< whose work it is, and
-  std::uint64_t position = 0;  ///< the how-manyth operation of that stream
+  std::uint64_t stream = 0;    ///< the handle of its stream
+  std::uint64_t position = 0;  ///< its sequence number in that stream
 
   [[nodiscard]] std::string describe() const;
 };
@@ -72,7 +74,7 @@ class InFlight {
   /// The first unfinished work that touches the range; null if there is none.
   [[nodiscard]] const Work* user_of(std::uint64_t address, std::uint64_t size, bool only_running = false) const;
 
-  /// The same among the work that does not come before the point the clock stands for.
+  /// The same, but ignores work that comes before the point of the clock.
   [[nodiscard]] const Work* user_not_before(const Clock& point, std::uint64_t address, std::uint64_t size) const;
 
  private:
