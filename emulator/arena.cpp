@@ -15,7 +15,8 @@ namespace memlake::emulator {
 
 namespace {
 
-// Far from where Linux puts programs, heaps, libraries and stacks, so that a device pointer is known by its looks.
+// Far from the addresses at which Linux puts programs, heaps, libraries and stacks, so that a person can recognise a
+// device pointer.
 constexpr std::uint64_t kUsualBase = 0x2000'0000'0000;
 constexpr std::uint64_t kUsualSize = std::uint64_t{32} << 40;
 constexpr std::uint64_t kSmallestSize = std::uint64_t{16} << 30;

@@ -10,8 +10,7 @@ namespace memlake::emulator {
 
 namespace {
 
-constexpr std::uint64_t kChunkHandleBase =
-    0xE000'0000'0000'0000;  // looks like nothing else; values are never used twice
+constexpr std::uint64_t kChunkHandleBase = 0xE000'0000'0000'0000;  // a distinct range; values are never reused
 constexpr std::uint64_t kHostGranularity = std::uint64_t{2} << 20;
 constexpr unsigned kUsageTilePool = 1;
 

@@ -14,7 +14,7 @@ namespace memlake::emulator {
 
 namespace {
 
-constexpr std::uint64_t kLargestDevice = std::uint64_t{1} << 44;  // 16 TiB: what the address window can show
+constexpr std::uint64_t kLargestDevice = std::uint64_t{1} << 44;  // 16 TiB; the address window has 32 TiB
 constexpr std::uint64_t kPoolStep = std::uint64_t{2} << 20;
 constexpr int kMostDevices = 64;
 

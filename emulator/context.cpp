@@ -6,7 +6,7 @@
 namespace memlake::emulator {
 
 namespace {
-// Handles are numbers that look like nothing else and are never used twice, so a stale one is always recognised.
+// Handles have a distinct range of numbers and are never reused, so a stale handle is always recognised.
 constexpr std::uint64_t kContextHandleBase = 0x0C0'0000'0000'0000;
 }  // namespace
 

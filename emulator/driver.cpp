@@ -15,7 +15,7 @@ namespace {
 
 bool g_reports_at_exit = false;
 std::string& ledger_file() {
-  static auto* path = new std::string;  // read while the process exits: never destroyed
+  static auto* path = new std::string;  // never destroyed, because it is read at exit
   return *path;
 }
 

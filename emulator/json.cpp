@@ -7,7 +7,7 @@ namespace memlake::emulator {
 
 namespace {
 
-/// How many bytes the first character of a UTF-8 text has; 0 if it is not one.
+/// The number of bytes of the first character of a UTF-8 text; 0 if it is not valid UTF-8.
 std::size_t character_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const std::size_t length = byte(0) < 0x80 ? 1 : byte(0) < 0xC2 ? 0 : byte(0) < 0xE0 ? 2 : byte(0) < 0xF0 ? 3 : 4;

@@ -6,7 +6,7 @@ namespace memlake::emulator {
 
 namespace {
 
-constexpr std::size_t kMostRemarks = 10000;  // a program that misbehaves in a loop must not fill the memory
+constexpr std::size_t kMostRemarks = 10000;  // bounds the memory if a program makes violations in a loop
 
 constexpr std::array<const char*, static_cast<std::size_t>(Call::count_)> kNames{
 #define F(base, symbol, since, parameters, arguments) #base,

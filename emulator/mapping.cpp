@@ -21,7 +21,7 @@ void check_aligned(const char* what, std::uint64_t value, std::uint64_t granular
   if (value % granularity != 0) invalid(what, " ", value, " is not a multiple of the granularity ", granularity);
 }
 
-/// The part of a mapping that `at` would cut in two; end() if it is at a seam or outside.
+/// The part of a mapping that `at` would split; end() if `at` is a boundary of parts or outside.
 auto part_cut_by(Mapping& mapping, std::uint64_t at) {
   return std::ranges::find_if(
       mapping.parts, [&](const Mapping::Part& part) { return at > part.address && at - part.address < part.size; });

@@ -44,7 +44,7 @@ std::string MemoryMap::why_not_pooled(const Context& context, const PoolAllocati
                 " runs over the end of the allocation at ", Hex{pooled.address}, ", ",
                 Hex{pooled.address + pooled.size});
   const Pool& pool = *pooled.pool;
-  if (pool.device == nullptr && !is_kernel) return "";  // host memory, which every copy engine reaches
+  if (pool.device == nullptr && !is_kernel) return "";  // every copy engine can access host memory
   const unsigned wanted = touch.is_write ? 3 : 1;
   const unsigned granted = pool.rights.of(context.device->ordinal);
   if ((granted & wanted) == wanted) return "";

@@ -17,7 +17,7 @@ namespace memlake::emulator {
 
 namespace {
 
-// How cuMemAlloc rounds, as seen on real devices: small ones in steps of 512 bytes, from 1 MiB on in steps of 2 MiB.
+// The rounding of cuMemAlloc, as observed on real devices: to multiples of 512 bytes, from 1 MiB on of 2 MiB.
 constexpr std::uint64_t kSmallStep = 512;
 constexpr std::uint64_t kLargeFrom = std::uint64_t{1} << 20;
 constexpr std::uint64_t kLargeStep = std::uint64_t{2} << 20;

@@ -1,4 +1,4 @@
-// What pools there are: made, destroyed, default and current ones, their attributes and who may reach them.
+// The pools: creation and destruction, default and current pools, attributes and access rights.
 
 #include "pool.hpp"
 

@@ -1,4 +1,4 @@
-// Memory from pools in the order of streams, and what the host's waiting does to it.
+// Allocations and frees of pools in stream order, and the release of memory when the host has waited.
 
 #include <algorithm>
 #include <iterator>

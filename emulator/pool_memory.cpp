@@ -153,7 +153,7 @@ std::uint64_t PoolMemory::segment_for(std::uint64_t size) {
   const std::uint64_t usual = std::max(needed, device_ != nullptr ? device_->config.pool_segment : kHostSegment);
   if (usual <= room()) return usual;
   if (needed <= room()) return needed;
-  // Idle memory of its own is in the way of nothing else: it makes room for what does not fit into it.
+  // The request fits into no idle segment, so the pool releases idle segments to make room for a new one.
   std::uint64_t idle = 0;
   for (const std::uint64_t segment : idle_) idle += segments_.at(segment).size;
   if (needed > room() + idle) return 0;

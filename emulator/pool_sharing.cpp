@@ -1,5 +1,5 @@
-// Pools between processes: section B7 of the contract. A pool that can be exported has one file with all its memory, so
-// its descriptor is all that another process needs; an exported pointer says where in that file an allocation lies.
+// Pools shared between processes: section B7 of the contract. An exportable pool has one file with all its memory, so
+// another process needs only its descriptor. An exported pointer has the offset of an allocation in that file.
 
 #include <algorithm>
 #include <array>

@@ -42,7 +42,7 @@ std::uint64_t file_size(int fd) {
   return fstat(fd, &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
 }
 
-/// Whoever has the descriptor can write the header, so it is believed only where it makes sense.
+/// Every process with the descriptor can write the header, so its values are checked before they are used.
 bool is_consistent(const ShareableHeader& header) {
   const cuda::CUmemAllocationProp& prop = header.prop;
   const bool is_on_device = prop.location.type == cuda::CU_MEM_LOCATION_TYPE_DEVICE;

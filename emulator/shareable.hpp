@@ -34,7 +34,7 @@ struct ShareableHeader {
 int make_shareable_file(Shared kind, int device, std::uint64_t size, const cuda::CUmemAllocationProp& prop,
                         Identity& identity);
 
-/// Reads the header of an imported descriptor. Empty if the emulator did not make the file, or the file is damaged or of
+/// Reads the header of an imported descriptor. Empty if the file was not made by the emulator, is damaged, or is of
 /// another kind.
 std::optional<ShareableHeader> read_shareable_header(int fd, Shared kind);
 

@@ -14,8 +14,8 @@
 namespace memlake::emulator {
 
 namespace {
-// The file is sparse: its length is room for slices, not memory. Much larger than any device, so that slices of any
-// size are found however the earlier ones lie.
+// The file is sparse: its length takes no memory. It is much longer than any device's memory, so that there is a free
+// range for a slice of any size despite fragmentation.
 constexpr std::uint64_t kHeapLength = std::uint64_t{1} << 50;
 constexpr unsigned char kPoison = 0xA5;
 }  // namespace

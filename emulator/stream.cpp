@@ -9,7 +9,7 @@ namespace memlake::emulator {
 
 namespace {
 
-constexpr std::uint64_t kStreamBase = 0x05D'0000'0000'0000;  // looks like nothing else; values are never used twice
+constexpr std::uint64_t kStreamBase = 0x05D'0000'0000'0000;  // a distinct range; values are never reused
 constexpr std::uint64_t kEventBase = 0x0E7'0000'0000'0000;
 constexpr std::size_t kMostGoneStreams = 64;  // that a clock may remember before it is swept
 

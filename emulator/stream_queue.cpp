@@ -1,4 +1,4 @@
-// How work that was given to streams gets done: queued, run in threads or step by step, waited for, dropped.
+// The queues of streams: work is queued, run by threads or step by step, waited for, or dropped.
 
 #include <pthread.h>
 

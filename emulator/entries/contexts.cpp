@@ -38,7 +38,7 @@ void synchronize(Session& session, const Context& context) {
   for (const auto& [other, stream] : driver.streams.all())
     if (stream->context == handle) waited_for.merge(stream->before);
   driver.streams.synchronize_context(session.lock, context);
-  driver.contexts.check_alive(handle);  // what failed meanwhile is answered here
+  driver.contexts.check_alive(handle);  // returns the error of work that failed during the wait
   driver.pools.synchronized(waited_for, *driver.contexts.find(handle));
 }
 

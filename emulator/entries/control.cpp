@@ -1,4 +1,4 @@
-// The emulator's own door: memlake_emulator.h.
+// The functions of memlake_emulator.h.
 
 #include <cstring>
 

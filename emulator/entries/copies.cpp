@@ -1,5 +1,4 @@
-// Copies and fills. Everything is checked when the call is made, and again when the stream comes to it and the bytes
-// move.
+// Copies and fills. Access is checked at the call, and again when the stream reaches the work and the bytes are copied.
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-// Devices: what they are and which can reach which.
+// Devices: their properties and their peers.
 
 #include <cstdio>
 #include <cstring>

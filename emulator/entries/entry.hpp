@@ -1,7 +1,7 @@
 #pragma once
 
-// The way into the emulated driver, the same for every exported function: is the driver there, may this thread call it,
-// count the call, take the lock, run the body, and turn whatever it throws into a CUresult and a sentence.
+// enter(): the common entry of every exported function. It checks that the driver is usable and that this thread may
+// call it, counts the call, takes the lock, runs the body, and turns an exception into a CUresult and a sentence.
 
 #include <atomic>
 #include <exception>
@@ -16,16 +16,16 @@
 
 namespace memlake::emulator {
 
-/// The state in which the whole process is, readable without a lock.
+/// The state of the process, readable without a lock.
 enum class Phase : int {
   fresh,        ///< before cuInit
   initialized,  ///< after it
-  forked,       ///< a child of a process that had initialised: every call answers 3
-  exiting,      ///< the process is ending: every call answers 4
+  forked,       ///< a forked child of a process that had called cuInit: every call returns 3
+  exiting,      ///< the process is ending: every call returns 4
 };
 std::atomic<Phase>& phase();
 
-/// What memlakeEmulatorLastError() and memlakeEmulatorLastViolation() answer to this thread.
+/// The last error of this thread, for memlakeEmulatorLastError() and memlakeEmulatorLastViolation().
 struct LastError {
   std::string sentence;
   bool is_violation = false;
@@ -41,7 +41,7 @@ struct Session {
 
 enum class Need { nothing, initialized };
 
-/// The codes that must be answered before anything is looked at; CUDA_SUCCESS to go on.
+/// The result of a call that must fail before its arguments are checked; CUDA_SUCCESS to continue.
 CUresult check_phase(Need need);
 
 CUresult answer(const Refusal& refusal);
@@ -75,7 +75,7 @@ CUresult enter(Call call, const void* caller, Body&& body, Need need = Need::ini
   }
 }
 
-// Declares every exported function with the signature of the list, so that a definition that differs does not compile.
+// Declares every exported function with its signature in functions.inc, so that another definition does not compile.
 #define F(base, symbol, since, parameters, arguments) MEMLAKE_EXPORT CUresult symbol parameters;
 #define S(base, symbol, since, suffix, parameters, arguments) \
   MEMLAKE_EXPORT CUresult symbol parameters;                  \

@@ -1,5 +1,5 @@
-// Virtual memory management: section A of the contract. The rules are in chunk.cpp and mapping.cpp; here are the
-// arguments.
+// Virtual memory management: section A of the contract. The functions here check the arguments; chunk.cpp and
+// mapping.cpp have the rules.
 
 #include <climits>
 #include <span>
