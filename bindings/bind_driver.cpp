@@ -58,7 +58,7 @@ void bind_driver(nb::module_& m) {
             return Shared<Device>(without_gil([&] { return self.device(number); }));
           },
           nb::arg("ordinal"), "The device with this ordinal; equal objects for the same ordinal.")
-      // wrappers of the table
+      // counting calls and making them fail
       .def("call_counts", &call_counts, nb::sig("def call_counts(self) -> dict[str, int]"),
            "Calls made since the last reset, by CUDA name; those never made are left out.")
       .def(

@@ -55,7 +55,7 @@ std::size_t pending(const PyDevice& self, const nb::int_& stream) {
 
 }  // namespace
 
-// Only on the emulator. Methods of Device and not of Driver, because stream 0 means something only in a context.
+// Only on the emulator. These are methods of Device and not of Driver, because stream 0 needs a current context.
 void bind_emulated_work(nb::module_& m) {
   nb::borrow<nb::class_<PyDevice>>(m.attr("Device"))
       .def("launch", &launch, nb::arg("stream"), nb::arg("name"), nb::arg("ranges"),

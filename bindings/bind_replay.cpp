@@ -32,7 +32,7 @@ nb::object failure_of(const ReplayReport& report) {
   return picture;
 }
 
-/// Three columns of the timeline: rows, bytes allocated, bytes held.
+/// The three columns of the timeline: rows, allocated bytes, held bytes.
 nb::tuple timeline_of(const ReplayReport& report) {
   nb::list rows;
   nb::list allocated;

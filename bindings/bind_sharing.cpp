@@ -26,7 +26,8 @@ nb::tuple to_tuple(const ExportedBlock& exported) {
   return nb::make_tuple(exported.address.value, exported.requested.count, descriptors, sizes, devices);
 }
 
-/// When Python has the numbers of all of them: an exception before leaves the descriptors to their owners.
+/// Makes Python the owner of the descriptors. It is called after the tuple is complete: if an exception is thrown
+/// earlier, the native owners close the descriptors.
 void hand_over(ExportedBlock& exported) {
   for (ExportedChunk& chunk : exported.chunks) static_cast<void>(chunk.descriptor.release());
 }

@@ -13,8 +13,8 @@ using PyEvent = Shared<EventOwner>;
 
 std::uint64_t number_of(const void* handle) { return reinterpret_cast<std::uint64_t>(handle); }
 
-// Operations take raw handles, because streams and events may belong to somebody else. They are methods of Device, the
-// context in which the handle 0 has a meaning.
+// Operations take raw handles, because streams and events may belong to another library. They are methods of Device,
+// because handle 0 needs a current context.
 void bind_operations(nb::class_<PyDevice>& device) {
   device
       .def(

@@ -6,10 +6,10 @@
 namespace memlake::bindings {
 namespace {
 
-/// The Python hook, or null. Touched only with the GIL.
+/// The Python hook, or null. The GIL guards it.
 PyObject* python_hook = nullptr;
 
-/// Called by the core on any thread, with or without the GIL, possibly in the middle of another Python exception.
+/// The core calls it on any thread, with or without the GIL, possibly while another Python exception is pending.
 void call_python_hook(const Error& error) {
   const DriverAnswer* answer = error.answer();
   if (answer == nullptr) return;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the bind_*.cpp files share: how Python holds a native object, and the list of them.
+// Declarations for the bind_*.cpp files: the holder of native objects in Python objects, and the bind functions.
 
 #include <nanobind/nanobind.h>
 
@@ -13,7 +13,8 @@ namespace memlake::bindings {
 
 namespace nb = nanobind;
 
-/// What a Python object holds: a share of a native object. Dropping the last share may call the driver, too.
+/// A Python object's reference to a native object. It is dropped without the GIL, because dropping the last reference
+/// may call the driver.
 template <class T>
 class Shared {
  public:

@@ -1,6 +1,6 @@
 #pragma once
 
-// A column of a trace as Python gives it: a contiguous NumPy array that the core reads in place.
+// A column of a trace: a contiguous NumPy array that the core reads in place.
 
 #include <nanobind/ndarray.h>
 

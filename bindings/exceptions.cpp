@@ -1,5 +1,5 @@
-// The single place where a C++ error becomes a Python one. The classes are Python's own (memlake/errors.py), so they
-// are imported when first needed: at import time memlake.errors may not exist yet.
+// Turns all C++ errors into Python exceptions. The exception classes are in Python (memlake/errors.py). They are
+// imported when they are first needed, because memlake.errors may not exist yet when this module is imported.
 
 #include <exception>
 
@@ -45,7 +45,7 @@ void translate_exceptions() {
       try {
         raise(error);
       } catch (nb::python_error& python) {
-        python.restore();  // the class could not be imported or made: say that instead
+        python.restore();  // the exception class could not be imported or called: raise that error
       }
     }
   });

@@ -6,7 +6,7 @@
 namespace memlake::bindings {
 namespace {
 
-/// Runs `take`, which does not come back on a thread that CPython wants to end.
+/// Runs `take`. If CPython ends the thread inside `take`, the thread sleeps forever instead.
 template <class Take>
 auto take_or_sleep(Take take) noexcept {
   try {

@@ -1,8 +1,8 @@
 #pragma once
 
-// Giving the GIL up and taking it, also while the interpreter ends. Then CPython before 3.14 ends any thread that asks
-// for the GIL with pthread_exit, which unwinds its stack; through C++ destructors that aborts the process. Such a
-// thread sleeps here instead, until the process is gone.
+// Releasing and taking the GIL, also while the interpreter shuts down. During the shutdown, CPython before 3.14 ends a
+// thread that takes the GIL with pthread_exit. That unwinds its stack, and unwinding through C++ destructors aborts the
+// process. Such a thread sleeps here instead until the process ends.
 
 #include <nanobind/nanobind.h>
 
@@ -10,7 +10,7 @@
 
 namespace memlake::bindings {
 
-/// Without the GIL for a scope.
+/// Releases the GIL for a scope.
 class GilReleased {
  public:
   GilReleased() : state_(PyEval_SaveThread()) {}
@@ -22,7 +22,7 @@ class GilReleased {
   PyThreadState* state_;
 };
 
-/// With the GIL for a scope, on any thread, whether it had the GIL or not.
+/// Takes the GIL for a scope, on any thread, also if the thread already holds it.
 class GilHeld {
  public:
   GilHeld() noexcept;
@@ -34,8 +34,8 @@ class GilHeld {
   PyGILState_STATE state_;
 };
 
-/// Runs `work` without the GIL. Everything that may call the driver goes through here: a driver call can wait for
-/// device work, and that work may be a host function that needs the GIL.
+/// Runs `work` without the GIL. All work that may call the driver runs through this function: a driver call can wait
+/// for device work, and that work may be a host function that needs the GIL.
 template <class Work>
 decltype(auto) without_gil(Work&& work) {
   const GilReleased released;

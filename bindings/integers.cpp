@@ -11,7 +11,7 @@ namespace {
   throw nb::python_error();
 }
 
-/// Nothing if it does not fit into 64 bits with a sign; `is_negative` is right in any case.
+/// Empty if the number does not fit into a signed 64-bit integer. `is_negative` is set in any case.
 std::optional<std::int64_t> to_int64(const nb::int_& value, bool& is_negative) {
   int overflow = 0;
   const long long number = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Python integers into native ones. Python's have no width and no sign to lose, so every crossing is checked and says
-// which argument was wrong.
+// Converts Python integers to native ones. Python's integers have any size and sign, so every conversion checks the
+// range, and its error names the argument.
 
 #include <nanobind/nanobind.h>
 
@@ -21,7 +21,7 @@ std::uint64_t to_count(const nb::int_& value, const char* argument);
 Address to_address(const nb::int_& value, const char* argument);
 cuda::CUstream to_stream(const nb::int_& value);
 cuda::CUevent to_event(const nb::int_& value, const char* argument);
-/// OverflowError outside 32 bits. Negative numbers pass: the driver has a documented answer for them.
+/// OverflowError outside 32 bits. Negative numbers are allowed: the driver has a documented result for them.
 int to_int(const nb::int_& value, const char* argument);
 /// ValueError outside 0..255.
 std::uint8_t to_byte(const nb::int_& value, const char* argument);

@@ -1,4 +1,4 @@
-// memlake._native: a table of contents. Bindings carry no logic; what a class does is written in core/.
+// memlake._native: the list of all bindings. Bindings have no logic of their own; it is in core/.
 
 #include "bindings.hpp"
 #include "policies.hpp"

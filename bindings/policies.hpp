@@ -1,6 +1,6 @@
 #pragma once
 
-// Policies as Python gives them: as text, beside the arguments of a pool.
+// Conversions for policies: words of pool arguments to enums, and counters to a dict.
 
 #include <nanobind/nanobind.h>
 
@@ -10,11 +10,11 @@
 
 namespace memlake::bindings {
 
-// ValueError for a word that they do not know.
+// ValueError for an unknown word.
 Placement to_placement(const std::string& name);
 Location to_location(const std::string& name);
 
-/// What only one policy counts.
+/// The counters that only one policy has.
 nanobind::dict counters_dict(const std::vector<Counter>& counters);
 
 void bind_policies(nanobind::module_& m);

@@ -1,6 +1,6 @@
 #pragma once
 
-// What Python holds of a pool: the pool itself, and one allocation.
+// The native parts of Python's pool and buffer objects.
 
 #include <memory>
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace memlake::bindings {
 
-/// What memlake.Buffer derives from.
+/// The base class of memlake.Buffer.
 class PyLease {
  public:
   explicit PyLease(Lease lease) : lease_(std::move(lease)) {}
@@ -21,7 +21,8 @@ class PyLease {
   PyLease& operator=(PyLease&&) = delete;
   ~PyLease() {
     if (!lease_) return;
-    // The usual end needs no driver call, so it keeps the GIL; whoever drops the pool's last share may have to wait.
+    // A close usually needs no driver call, so it keeps the GIL. A thread that drops the last reference to the pool may
+    // have to wait for the driver, so it releases the GIL.
     const bool is_last = lease_->pool().use_count() == 1;
     if (is_exiting() || (!is_last && (!lease_->is_open() || lease_->close_at_once()))) return;
     without_gil([this] { lease_.reset(); });
@@ -30,17 +31,17 @@ class PyLease {
   Lease& operator*() noexcept { return *lease_; }
   Lease* operator->() noexcept { return &*lease_; }
 
-  bool is_watched = false;  ///< somebody must be asked before it is closed
+  bool is_watched = false;  ///< close() must call the Python method _close_slowly
 
  private:
   std::optional<Lease> lease_;
 };
 
-/// What memlake.Pool derives from.
+/// The base class of memlake.Pool.
 struct PyPool {
   std::shared_ptr<LivePool> core;
   nb::object buffer_type;
-  std::unique_ptr<abi::BorrowedHandle> handle = nullptr;  ///< once somebody asked for it
+  std::unique_ptr<abi::BorrowedHandle> handle = nullptr;  ///< made on first use
 
   PyPool(std::shared_ptr<LivePool> pool, nb::object type) : core(std::move(pool)), buffer_type(std::move(type)) {}
   PyPool(PyPool&&) noexcept = default;
