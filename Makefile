@@ -1,23 +1,23 @@
-# Everything a person does with this repository. `make help` lists it; `make demo` and `make test` need nothing but
-# Python 3.10 (with venv and headers), a C++20 compiler and make: the rest goes into .venv and build/.
+# All tasks of a developer. `make help` lists them. `make demo` and `make test` need only Python 3.10 (with venv and
+# headers), a C++20 compiler and make; everything else is installed into .venv and build/.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 LOGS := build/logs
-# One build for the package, the native tests and the benchmarks: what they share is compiled once. Of ninja and pip
-# only one may be at work in it, hence no parallel goals; ninja itself uses every core.
+# The package, the native tests and the benchmarks share one build folder, so that common files are compiled once. ninja
+# and pip must not use it at the same time, so make runs no goals in parallel; ninja itself uses every core.
 BUILD := build/release
 .NOTPARALLEL:
 QUIETLY := tools/quietly.sh
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
-# cmake and ninja are the system's, or pip's in .venv where the system has none.
+# cmake and ninja come from the system, or from pip in .venv if the system has none.
 WITH_VENV_PROGRAMS := env PATH="$(CURDIR)/$(BIN):$$PATH"
 
-# Folders are listed too: their time changes when a file is removed.
+# Folders are listed, too, because only their time changes when a file is removed.
 SOURCES := $(shell find core emulator bindings src -name __pycache__ -prune -o -print) CMakeLists.txt pyproject.toml
 CXX_SOURCES = $(shell find core emulator bindings tests benchmarks -name '*.cpp' -o -name '*.hpp' -o -name '*.h')
 
-# What is already done, each with the time it was done.
+# A stamp file for each finished step; its time is the time of the step.
 VENV_MADE := $(VENV)/made.stamp
 BUILD_TOOLS_INSTALLED := $(VENV)/build_tools.stamp
 PACKAGE_INSTALLED := $(VENV)/package.stamp
@@ -58,7 +58,7 @@ bench: $(PACKAGE_INSTALLED) ## the benchmarks; figures also go to benchmarks/res
 	@$(call native,$(BUILD),the benchmarks,-DMEMLAKE_BENCHMARKS=ON,--target benchmarks)
 	@$(BIN)/python -m benchmarks
 
-# All of them, even if one fails: what is wrong is shown at once.
+# All checks run, even if one fails, so that one run shows all findings.
 lint: $(PACKAGE_INSTALLED) $(LINTERS_INSTALLED) ## every check that is not a test
 	@$(MAKE) --no-print-directory --keep-going $(LINTS)
 
@@ -97,7 +97,7 @@ clean: ## remove .venv, build/ and every cache
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-# native(folder, what it is, cmake options, build options): configures and builds; the second time only what changed.
+# native(folder, description, cmake options, build options): configures and builds what has changed.
 define native
 $(QUIETLY) $(LOGS)/$(notdir $(1))_configure.log "configuring $(2)" \
   $(WITH_VENV_PROGRAMS) cmake -S . -B $(1) -G Ninja $(3) && \
@@ -116,7 +116,7 @@ $(BUILD_TOOLS_INSTALLED): $(VENV_MADE) pyproject.toml
 	  $(PIP) install -r $(VENV)/build_requirements.txt
 	@touch $@
 
-# The stamp has the time at which the build began: what is edited while it runs is built next time.
+# The stamp has the start time of the build, so that a file that is edited during the build is built next time.
 $(PACKAGE_INSTALLED): $(BUILD_TOOLS_INSTALLED) $(SOURCES)
 	@touch $@.begun
 	@$(QUIETLY) $(LOGS)/package.log "building and installing memlake into $(VENV)" \
@@ -127,8 +127,8 @@ $(TESTERS_INSTALLED): pyproject.toml | $(PACKAGE_INSTALLED)
 	@$(QUIETLY) $(LOGS)/testers.log "installing pytest and hypothesis into $(VENV)" $(PIP) install "memlake[test]"
 	@touch $@
 
-# NVIDIA's own bindings, for the tests that run them on the emulator. Nothing else needs them, so a machine that cannot
-# have them still runs the rest; then there is no stamp, and the next run tries again.
+# NVIDIA's own bindings, for the tests that run them on the emulator. If they cannot be installed, the other tests still
+# run. There is no stamp then, so the next run tries again.
 clients: $(PACKAGE_INSTALLED)
 	@test -e $(CLIENTS_INSTALLED) || { $(QUIETLY) $(LOGS)/clients.log "installing cuda-bindings and cuda-core" \
 	  $(PIP) --retries 1 install "memlake[cuda]" 2>/dev/null && touch $(CLIENTS_INSTALLED); } || \
