@@ -1,7 +1,7 @@
-"""Prints what pip must install before memlake can be built without an isolated build environment.
+"""Prints the packages that pip must install to build memlake without an isolated build environment.
 
-The list is that of pyproject.toml, plus cmake and ninja where the system has none or an old one. Building in `.venv`
-itself, and not in an isolated environment that is new every time, is what makes a second build take seconds.
+The list is that of pyproject.toml, plus cmake and ninja if the system has none or too old a cmake. The build runs in
+`.venv` and not in an isolated environment, which would be new every time, so that a second build takes seconds.
 """
 
 import ast
@@ -16,7 +16,7 @@ CMAKE_MINIMUM = (3, 24)
 
 
 def declared(pyproject: str) -> list[str]:
-    """What the build system requires. Python 3.10 has no TOML reader, but a TOML list of strings is a Python one."""
+    """Returns the requirements of the build system. Python 3.10 has no TOML parser, but the list is valid Python."""
     match = re.search(r"^\[build-system\].*?^requires = (\[.*?\])", pyproject, re.MULTILINE | re.DOTALL)
     if match is None:
         sys.exit("pyproject.toml has no [build-system] with a `requires` list")
@@ -24,14 +24,14 @@ def declared(pyproject: str) -> list[str]:
 
 
 def cmake_version(cmake: str) -> tuple[int, int]:
-    """Major and minor version of this cmake; (0, 0) if it does not say."""
+    """Returns the major and minor version of a cmake; (0, 0) if it does not print one."""
     said = subprocess.run([cmake, "--version"], capture_output=True, text=True, check=False).stdout
     match = re.search(r"version (\d+)\.(\d+)", said)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def build_programs() -> list[str]:
-    """cmake and ninja as pip requirements, where the machine does not offer them."""
+    """Returns cmake and ninja as pip requirements, if the system does not have them."""
     needed = []
     cmake = shutil.which("cmake")
     if cmake is None or cmake_version(cmake) < CMAKE_MINIMUM:

@@ -1,7 +1,7 @@
-"""Documents do not go stale: every link of a Markdown file resolves, and every path that is cited exists.
+"""Checks that every link of a Markdown file resolves, and that every cited path exists.
 
-A path counts as cited when it begins with one of the project's own folders: in Markdown inside `code`, in a source file
-when it also ends like a file. `*` in it is a pattern that must match something.
+A path counts as cited if it begins with one of the project's own folders: in Markdown inside `code`, in a source file
+if it also ends with a file extension. A path with `*` is a pattern that must match at least one file.
 """
 
 import re
@@ -11,9 +11,9 @@ from pathlib import Path
 from source_tree import Finding, files, report, root_from_arguments
 
 SOURCES = (".py", ".pyi", ".cpp", ".hpp", ".h", ".inc", ".toml", ".sh", ".yaml", "CMakeLists.txt", "Makefile")
-# The tests of the checks write small trees whose paths exist nowhere else.
+# The tests of the checks cite paths of small trees that they write themselves.
 NOT_READ = Path("tests/tools")
-# Made while the project is used, so a fresh clone does not have them.
+# Folders that builds and runs create; a fresh clone does not have them.
 MADE_LATER = ("build/", "dist/", "benchmarks/results/", ".venv/")
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -23,13 +23,13 @@ CITED_FILE = re.compile(r"(?<![\w./<-])((?:[\w.*-]+/)+[\w.*-]+\.(?:md|py|pyi|cpp
 
 
 def anchors(text: str) -> set[str]:
-    """The anchors that the headings of a Markdown file offer, as hosts of Markdown make them."""
+    """Returns the anchors of the headings of a Markdown file, in the form that GitHub gives them."""
     headings = re.findall(r"^#+\s+(.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
 def prose(text: str) -> Iterator[tuple[int, str]]:
-    """The numbered lines of a Markdown file that are not inside a code fence."""
+    """Yields the lines of a Markdown file outside code fences, with their numbers."""
     is_fenced = False
     for number, line in enumerate(text.splitlines(), start=1):
         if FENCE.match(line):
@@ -39,14 +39,14 @@ def prose(text: str) -> Iterator[tuple[int, str]]:
 
 
 def exists(root: Path, cited: str) -> bool:
-    """Whether a path, or a pattern, relative to the root is there."""
+    """Returns True if a path relative to the root exists, or a pattern matches."""
     if cited.startswith(MADE_LATER):
         return True
     return any(root.glob(cited.rstrip("/"))) if "*" in cited else (root / cited).exists()
 
 
 def broken_link(root: Path, path: Path, target: str) -> str | None:
-    """Why a link of a Markdown file leads nowhere; None if it leads somewhere or out of the project."""
+    """Returns why a link of a Markdown file is broken; None if it resolves or leads out of the project."""
     if re.match(r"[a-z]+:", target):
         return None
     name, _, anchor = target.partition("#")
@@ -59,13 +59,13 @@ def broken_link(root: Path, path: Path, target: str) -> str | None:
 
 
 def is_ours(root: Path, cited: str) -> bool:
-    """Whether a cited path begins with a folder of the project (others are someone else's paths, or no paths)."""
+    """Returns True if a cited path begins with a folder of the project. Other texts are foreign paths or no paths."""
     first, slash, _ = cited.partition("/")
     return bool(slash) and first not in ("", ".", "..") and (root / first).is_dir()
 
 
 def findings_in_markdown(root: Path, path: Path) -> Iterator[Finding]:
-    """Broken links and missing paths of one document."""
+    """Yields the broken links and missing paths of one document."""
     for number, line in prose((root / path).read_text()):
         for target in LINK.findall(line):
             if reason := broken_link(root, path, target):
@@ -78,7 +78,7 @@ def findings_in_markdown(root: Path, path: Path) -> Iterator[Finding]:
 
 
 def findings_in_source(root: Path, path: Path) -> Iterator[Finding]:
-    """Missing paths that one source file cites."""
+    """Yields the missing paths that one source file cites."""
     for number, line in enumerate((root / path).read_text().splitlines(), start=1):
         for cited in CITED_FILE.findall(line):
             if is_ours(root, cited) and not exists(root, cited):
@@ -86,7 +86,7 @@ def findings_in_source(root: Path, path: Path) -> Iterator[Finding]:
 
 
 def findings(root: Path) -> Iterator[Finding]:
-    """Everything cited that is not there."""
+    """Yields all broken links and missing paths."""
     for path in files(root, ".md"):
         yield from findings_in_markdown(root, path)
     for path in files(root, *SOURCES):

@@ -1,4 +1,4 @@
-"""No source file is longer than 500 lines: split it by noun before that. Stubs (.pyi) are made by a tool."""
+"""Checks that no source file is longer than 500 lines. Stubs (.pyi) are not checked, because a tool generates them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ SUFFIXES = (".py", ".cpp", ".hpp", ".h", ".inc", ".sh", ".cmake", "CMakeLists.tx
 
 
 def findings(root: Path) -> Iterator[Finding]:
-    """Every file over the limit."""
+    """Yields every file over the limit."""
     for path in files(root, *SUFFIXES):
         length = len((root / path).read_text().splitlines())
         if length > LIMIT:

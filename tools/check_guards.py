@@ -1,8 +1,8 @@
-"""Every sentence that a check of a pool can report is reported in a test that breaks exactly that.
+"""Checks that every sentence that a check of a pool can report has a test that breaks exactly that invariant.
 
-The checks are the calls of `report.add(` in core/. Their sentences are compared with those that the tables in
-tests/native/test_guards_*.cpp expect, where `*` stands for what varies. A conditional between two literals is two
-sentences. Within a file no two calls may say the same: a test could not tell which of them spoke.
+The checks are the calls of `report.add(` in core/. This tool compares their sentences with those in the tables of
+tests/native/test_guards_*.cpp, where `*` stands for a variable part. A conditional between two literals counts as two
+sentences. Two calls in one file must not have the same sentence, because a test could not tell them apart.
 """
 
 import itertools
@@ -14,7 +14,7 @@ from pathlib import Path
 from source_tree import Finding, files, report, root_from_arguments
 
 TABLES = re.compile(r"tests/native/test_guards_\w+\.cpp")
-# Literals, comments and single characters; what is none of them may not be mistaken for one.
+# Literals, comments and other characters. Character literals are one token, because they may contain a quote.
 TOKEN = re.compile(
     r'(?P<text>"(?:[^"\\\n]|\\.)*")|(?P<comment>//[^\n]*|/\*.*?\*/)|(?P<other>\'\\?.\'|\s+|.)', re.DOTALL
 )
@@ -24,7 +24,7 @@ PARAMETER = re.compile(r"\bInvariantReport\s*&?\s*(\w+)\s*[,;){=]")
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence, where it stands and whose it is: a file of core/, named from the root."""
+    """One sentence and its place. `file` is the file of core/ that reports it, relative to the root."""
 
     file: str
     text: str
@@ -33,14 +33,14 @@ class Sentence:
 
 
 def tokens(source: str) -> Iterator[tuple[str, str]]:
-    """The kinds and the texts of a source, without comments and space."""
+    """Yields the kind and the text of each token of a source, without comments and white space."""
     for match in TOKEN.finditer(source):
         if match.lastgroup != "comment" and not match.group().isspace():
             yield match.lastgroup or "", match.group()
 
 
 def arguments(source: str) -> list[list[tuple[str, str]]]:
-    """The arguments of a call, each as its tokens. `source` begins behind the opening parenthesis."""
+    """Returns the tokens of each argument of a call. `source` begins after the opening parenthesis."""
     found: list[list[tuple[str, str]]] = [[]]
     depth = 0
     for kind, text in tokens(source):
@@ -58,14 +58,14 @@ def arguments(source: str) -> list[list[tuple[str, str]]]:
 
 
 def literal(argument: list[tuple[str, str]]) -> str | None:
-    """The text of neighbouring literals; nothing if there is anything else."""
+    """Returns the text of adjacent literals; None if the argument has other tokens."""
     if not argument or any(kind != "text" for kind, _ in argument):
         return None
     return "".join(text[1:-1] for _, text in argument)
 
 
 def alternatives(argument: list[tuple[str, str]]) -> list[str]:
-    """What an argument can add to a sentence: its text, one of two texts, or anything."""
+    """Returns the texts that an argument can add to a sentence: one literal, one of two literals, or `*` for any."""
     text = literal(argument)
     if text is not None:
         return [text]
@@ -80,12 +80,12 @@ def alternatives(argument: list[tuple[str, str]]) -> list[str]:
 
 
 def line_of(source: str, position: int) -> int:
-    """Its number, from 1."""
+    """Returns the number of the line at a position, from 1."""
     return source.count("\n", 0, position) + 1
 
 
 def spoken(path: Path, source: str) -> Iterator[Sentence]:
-    """What the checks in a file can say."""
+    """Yields the sentences that the checks in a file can report."""
     for call in CALL.finditer(source):
         parts = [alternatives(argument) for argument in arguments(source[call.end() :])]
         for choice in itertools.product(*parts):
@@ -94,7 +94,8 @@ def spoken(path: Path, source: str) -> Iterator[Sentence]:
 
 
 def expected(path: Path, source: str) -> Iterator[Sentence]:
-    """What the tables in a test expect: a literal that names a file, then those that begin with an invariant."""
+    """Yields the sentences that the tables of a test expect: after the name of a file, the literals that begin with
+    the number of an invariant."""
     file = ""
     runs: list[tuple[str, int]] = []
     is_behind_text = False
@@ -116,7 +117,7 @@ def expected(path: Path, source: str) -> Iterator[Sentence]:
 
 
 def findings(root: Path) -> Iterator[Finding]:
-    """Sentences without a test, tests without a sentence, and sentences that a test cannot tell apart."""
+    """Yields sentences without a test, tests without a sentence, and sentences that a test cannot tell apart."""
     said: list[Sentence] = []
     for path in files(root / "core", ".cpp", ".hpp"):
         source = (root / "core" / path).read_text()

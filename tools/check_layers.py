@@ -1,9 +1,8 @@
-"""The layers of the core: a folder includes only itself and the folders that stand before it in core/README.md.
-Folders on one line of the list are siblings: none includes another.
+"""Checks the layers of the core: a folder includes only itself and the folders before it in the list of core/README.md.
+Folders on one line of the list are siblings and do not include each other.
 
-Beside the core: the emulator must not know what it is a driver for, so it may include only the shared words and the two
-files that describe CUDA itself; bindings may include all of the core; nothing below the bindings knows Python, and
-nothing but the test that compares layouts knows NVIDIA's headers.
+The emulator must not depend on the core, so it may include only the lowest layer and the two files that describe CUDA.
+Bindings may include all of the core. The core and the emulator include neither Python's nor NVIDIA's headers.
 
 The Python package has floors: src/memlake/README.md lists its packages and modules, lowest floor first. Each imports
 only itself and those of lower floors. `__init__.py` is the list of public names and may import all of them.
@@ -18,7 +17,7 @@ from source_tree import Finding, files, report, root_from_arguments
 
 PAGE = Path("core/README.md")
 SUFFIXES = (".cpp", ".hpp", ".h", ".inc")
-# They stand for cuda.h in the whole project, so they may use nothing but the shared words and each other.
+# These files replace cuda.h in the whole project, so they may include only the lowest layer and each other.
 CUDA_DESCRIPTION = {"driver/cuda_abi.hpp", "driver/results.inc"}
 PYTHON_HEADERS = ("Python.h", "nanobind/", "pybind11/")
 NVIDIA_HEADERS = ("cuda.h", "cuda_runtime", "cudaTypedefs.h")
@@ -36,7 +35,7 @@ FLOOR_MEMBER = re.compile(r"`(\w+)(?:/|\.py)`")
 
 
 def stated_layers(page: str) -> dict[str, int]:
-    """The number of the line of each folder in the numbered list of the page, from the lowest up."""
+    """Returns the layer of each folder: its position in the numbered list of the page, the lowest layer first."""
     layers: dict[str, int] = {}
     for number, match in enumerate(filter(None, map(LAYER.match, page.splitlines()))):
         rest = match[1]
@@ -49,21 +48,21 @@ def stated_layers(page: str) -> dict[str, int]:
 
 
 def layer_of(path: str, layers: dict[str, int]) -> str | None:
-    """The stated folder that a file below core/ is in: the deepest one."""
+    """Returns the deepest listed folder that contains a file of core/."""
     parts = path.split("/")[:-1]
     candidates = ("/".join(parts[:depth]) for depth in range(len(parts), 0, -1))
     return next((candidate for candidate in candidates if candidate in layers), None)
 
 
 def includes(text: str) -> Iterator[tuple[int, str]]:
-    """Line number and target of each include."""
+    """Yields the line number and the target of each include."""
     for number, line in enumerate(text.splitlines(), start=1):
         if match := INCLUDE.match(line):
             yield number, match[1]
 
 
 def objection(path: Path, target: str, layers: dict[str, int]) -> str | None:
-    """Why this file may not include this target; None if it may."""
+    """Returns why this file may not include this target; None if it may."""
     part, lowest = path.parts[0], next(iter(layers))
     if part in ("core", "emulator"):
         if target.startswith(PYTHON_HEADERS):
@@ -94,7 +93,7 @@ def objection(path: Path, target: str, layers: dict[str, int]) -> str | None:
 
 
 def imports(text: str) -> Iterator[tuple[int, str]]:
-    """Line number and part of the package of each import of memlake, at any depth of the file."""
+    """Yields the line number and the imported part of memlake of each import, also of imports inside functions."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import | ast.ImportFrom):
             start = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
@@ -104,13 +103,13 @@ def imports(text: str) -> Iterator[tuple[int, str]]:
 
 
 def stated_floors(page: str) -> list[tuple[str, int]]:
-    """Each package and module of the numbered list of the page, with its floor, in the order of the list."""
+    """Returns each package and module of the numbered list of the page with its floor, in the order of the list."""
     stated = [match for line in page.splitlines() if (match := FLOOR.match(line))]
     return [(name, int(match[1])) for match in stated for name in FLOOR_MEMBER.findall(match[2])]
 
 
 def import_objection(part: str, target: str, floors: dict[str, int]) -> str | None:
-    """Why this part of the package may not import that one; None if it may."""
+    """Returns why this part of the package may not import that one; None if it may."""
     if target in (part, CORE):
         return None
     if target not in floors:
@@ -124,7 +123,7 @@ def import_objection(part: str, target: str, floors: dict[str, int]) -> str | No
 
 
 def import_findings(root: Path) -> Iterator[Finding]:
-    """Every import that goes up a floor or along one, and every disagreement between the page and the package."""
+    """Yields every import from the same or a higher floor, and every difference between the page and the package."""
     stated = stated_floors((root / PACKAGE_PAGE).read_text())
     floors = dict(stated)
     sources = [path for path in files(root, ".py") if PACKAGE in path.parents]
@@ -143,7 +142,7 @@ def import_findings(root: Path) -> Iterator[Finding]:
 
 
 def include_findings(root: Path) -> Iterator[Finding]:
-    """Every include that breaks the rule, and every disagreement between the page and the folders."""
+    """Yields every include that breaks the rule, and every difference between the page and the folders."""
     layers = stated_layers((root / PAGE).read_text())
     core = root / "core"
     sources = [path.relative_to("core") for path in files(root, *SUFFIXES) if path.parts[0] == "core"]
@@ -151,7 +150,7 @@ def include_findings(root: Path) -> Iterator[Finding]:
     for layer in layers:
         if not (core / layer).is_dir():
             yield Finding(PAGE, 1, f"states the layer {layer}, but there is no folder core/{layer}")
-    # A folder inside a stated one is a part of it, unless others beside it are stated: then it needs a line, too.
+    # A folder inside a listed folder belongs to it, unless one of its siblings is listed: then it needs its own line.
     parents = {Path(layer).parent.as_posix() for layer in layers}
     for folder in sorted(folders - set(layers)):
         if layer_of(f"{folder}/x", layers) is None or Path(folder).parent.as_posix() in parents - {"."}:
@@ -164,7 +163,7 @@ def include_findings(root: Path) -> Iterator[Finding]:
 
 
 def findings(root: Path) -> Iterator[Finding]:
-    """Everything that breaks a rule of the layers."""
+    """Yields everything that breaks a rule of the layers."""
     yield from include_findings(root)
     yield from import_findings(root)
 

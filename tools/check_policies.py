@@ -1,4 +1,4 @@
-"""The tables of docs/reference/policies.md say what the core says about its policies: they are made from its registry.
+"""Checks that the tables of docs/reference/policies.md are those that are generated from the core's registry.
 
 usage: python tools/check_policies.py [--write] [--page FILE]
 """
@@ -15,18 +15,18 @@ BLOCK = re.compile(r"(<!-- made by `make policies`: ([\w ]+) -->\n).*?(\n?<!-- e
 
 
 def table(headers: list[str], rows: list[list[str]]) -> str:
-    """A table of Markdown."""
+    """Returns a Markdown table."""
     lines = [f"| {' | '.join(cells)} |" for cells in [headers, *rows]]
     return "\n".join([lines[0], "|---" * len(headers) + "|", *lines[1:]])
 
 
 def code(text: str) -> str:
-    """As code, unless there is nothing."""
+    """Returns the text as Markdown code; an empty text stays empty."""
     return f"`{text}`" if text else ""
 
 
 def policies() -> str:
-    """Every policy in one line."""
+    """Returns the table of policies, one line each."""
     classes = known_policies()
     rows = [
         [code(entry["name"]), code(classes[entry["name"]].__name__), entry["summary"]] for entry in _native.policies()
@@ -35,7 +35,7 @@ def policies() -> str:
 
 
 def capabilities() -> str:
-    """Which policy can do what."""
+    """Returns the table of the policies' capabilities."""
     entries = _native.policies()
     rows = [
         [code(name), meaning, *("yes" if entry["capabilities"][name] else "" for entry in entries)]
@@ -45,7 +45,7 @@ def capabilities() -> str:
 
 
 def options_of(name: str) -> str:
-    """The options of one policy, or of several that have the same."""
+    """Returns the table of the options of one policy, or of several policies with the same options."""
     first, *others = (known_policies()[one]._options() for one in name.split())
     assert all([option for option, _ in other] == [option for option, _ in first] for other in others), name
     rows = []
@@ -57,13 +57,13 @@ def options_of(name: str) -> str:
 
 
 def keys(kind: str) -> str:
-    """The keys without effect, or those that are refused, each with the reason."""
+    """Returns the table of the ignored or the refused keys, each with the reason."""
     reasons = {key: reason for entry in _native.policies() for key, reason in entry[kind].items()}
     return table(["key", "reason"], [[code(key), reason] for key, reason in reasons.items()])
 
 
 def made(what: str) -> str:
-    """The text of one block."""
+    """Returns the text of one block of the page."""
     if what == "policies":
         return policies()
     if what == "capabilities":
@@ -72,12 +72,12 @@ def made(what: str) -> str:
 
 
 def renewed(page: str) -> str:
-    """The page with all its blocks made again."""
+    """Returns the page with all its blocks generated again."""
     return BLOCK.sub(lambda block: f"{block[1]}\n{made(block[2])}\n{block[3]}", page)
 
 
 def main() -> int:
-    """Compares, or writes."""
+    """Compares the page with the registry, or writes it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the tables instead of comparing them")
     parser.add_argument("--page", type=Path, default=PAGE, help="the page to compare or to write")

@@ -1,4 +1,4 @@
-"""src/memlake/_native.pyi says what the built module offers: it is made by nanobind's stubgen and compared here.
+"""Checks that src/memlake/_native.pyi is the stub that nanobind's stubgen generates from the built module.
 
 usage: python tools/check_stub.py [--write] [--stub FILE]
 """
@@ -17,16 +17,16 @@ MODULE = "memlake._native"
 
 
 def generated() -> str:
-    """The stub of the module that is installed beside this Python."""
+    """Returns the stub of the module that is installed for this Python."""
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "_native.pyi"
-        # Started elsewhere, so that the installed package is read and not the source tree.
+        # It runs in another folder, so that it imports the installed package and not the source tree.
         stubgen = [
             sys.executable,
             "-m",
             "nanobind.stubgen",
             "-q",
-            "-P",  # what Python code of ours calls is private, too
+            "-P",  # include private members, which memlake's Python code calls
             "-p",
             str(ADDITIONS),
             "-m",
@@ -39,7 +39,7 @@ def generated() -> str:
 
 
 def difference(committed: str, built: str, name: str) -> str:
-    """What the built module offers and the stub does not say, and the reverse, as a diff; empty if they agree."""
+    """Returns the diff between the committed stub and the stub of the built module; empty if they are equal."""
     return "".join(
         difflib.unified_diff(
             committed.splitlines(keepends=True), built.splitlines(keepends=True), name, f"stubgen of {MODULE}"
@@ -48,7 +48,7 @@ def difference(committed: str, built: str, name: str) -> str:
 
 
 def main() -> int:
-    """Compares, or writes."""
+    """Compares the stub with the built module, or writes it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the stub instead of comparing it")
     parser.add_argument("--stub", type=Path, default=STUB, help="the file to compare or to write")

@@ -1,10 +1,10 @@
-"""One word per thing: the words in `code` in the "Not" column of docs/glossary.md appear nowhere in the project.
+"""Checks that the words in `code` in the "Not" column of docs/glossary.md do not appear in the project.
 
-The glossary is the only list. A word there in plain letters has other proper uses (a "page" of the host) and is left to
-the reader's judgement; a word in `code` is wrong everywhere, in names and in prose. `PhyBlock`, `phy_block` and
-"phy block" are the same word.
+The glossary is the only list. A word there in plain letters has other valid uses (a "page" of the host), so it is not
+checked. A word in `code` is wrong everywhere, in names and in prose. `PhyBlock`, `phy_block` and "phy block" are the
+same word.
 
-No file or folder is a drawer (utils, common, ...) either: what has no noun has no home yet.
+The check also rejects files and folders with names such as utils or common, which do not say what they contain.
 """
 
 import re
@@ -16,7 +16,7 @@ from source_tree import Finding, files, report, root_from_arguments
 GLOSSARY = Path("docs/glossary.md")
 SUFFIXES = (".py", ".pyi", ".cpp", ".hpp", ".h", ".inc", ".md", ".toml", ".txt", ".sh", "Makefile")
 
-# (folder or file, word): the reason why it may stand there.
+# (folder or file, word): the reason why the word is allowed there.
 ALLOWED = {
     ("tests/tools", "*"): "the cases that this check must reject",
     ("pyproject.toml", "backend"): "the key that Python's packaging standard gives to the build system",
@@ -31,12 +31,12 @@ ALLOWED = {
     ("tools/check_words.py", "*"): "this list",
 }
 DRAWERS = {"util", "utils", "common", "helpers", "misc", "internal"}
-# The one drawer: what several tests share.
+# The only allowed folder of this kind: code that several tests share.
 ALLOWED_DRAWER = Path("tests/helpers")
 
 
 def unwanted(glossary: str) -> dict[str, str]:
-    """Each checked word of the "Not" column, with the word to use instead."""
+    """Returns each checked word of the "Not" column with the word to use instead."""
     words: dict[str, str] = {}
     for line in glossary.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
@@ -47,38 +47,39 @@ def unwanted(glossary: str) -> dict[str, str]:
 
 
 def pieces(word: str) -> list[str]:
-    """The lower-case parts of a name: PhyBlock, phy_block and "phy block" all give phy, block."""
+    """Returns the lower-case parts of a name: PhyBlock, phy_block and "phy block" all give phy, block."""
     return [piece.lower() for piece in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", word)]
 
 
 def pattern(word: str) -> re.Pattern[str]:
-    """Finds the word in prose and inside names, in the singular and the plural."""
+    """Returns a pattern that finds the word in prose and inside names, in the singular and the plural."""
     parts = pieces(word)
     in_prose_or_snake = "[ _-]?".join(parts)
     return re.compile(rf"(?<![a-z]){in_prose_or_snake}s?(?![a-z])", re.IGNORECASE)
 
 
 def is_allowed(path: Path, word: str) -> bool:
-    """Whether the list above lets this word stand in this file."""
+    """Returns True if `ALLOWED` permits this word in this file."""
     return any(
         (path == Path(place) or Path(place) in path.parents) and allowed in (word, "*") for place, allowed in ALLOWED
     )
 
 
 def searched(line: str) -> str:
-    """The line without the files it names, whose names are looked at once, and with borders between a name's parts."""
+    """Removes the file names from a line, because each file's own name is checked once, and separates the parts of
+    names in camel case."""
     without_files = re.sub(r"[\w./-]+\.(?:cpp|hpp|h|inc|py|pyi|md)\b", "", line)
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", without_files)
 
 
 def is_drawer(path: Path) -> bool:
-    """Whether a folder or the file itself is named after nothing."""
+    """Returns True if the name of the file or of one of its folders does not say what it contains."""
     names = {*path.parent.parts, path.stem}
     return bool(names & DRAWERS) and ALLOWED_DRAWER not in path.parents
 
 
 def findings(root: Path) -> Iterator[Finding]:
-    """Every unwanted word, in a file's name or in its text."""
+    """Yields every unwanted word in a file's name or in its text."""
     words = unwanted((root / GLOSSARY).read_text())
     patterns = {word: pattern(word) for word in words}
     for path in files(root, *SUFFIXES):

@@ -1,4 +1,4 @@
-"""Which files are the project's own, for the checks in this folder."""
+"""Lists the project's own files, for the checks in this folder."""
 
 import os
 import sys
@@ -6,25 +6,25 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-# Made by tools, never read by a check. Hidden folders (.git, .venv, caches) are skipped as well, except .ci.
+# Folders with generated files, which no check reads. Hidden folders (.git, .venv, caches) are skipped, too, except .ci.
 GENERATED = {"build", "dist", "__pycache__", "results"}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong, and where."""
+    """One fault and its place."""
 
     path: Path
     line: int
     message: str
 
     def __str__(self) -> str:
-        """As compilers print it, so that editors can jump there."""
+        """Formats the finding as compilers do, so that editors can jump to its place."""
         return f"{self.path}:{self.line}: {self.message}"
 
 
 def files(root: Path, *suffixes: str) -> Iterator[Path]:
-    """The project's files with one of these suffixes (all of them if none is given), relative to `root`, sorted."""
+    """Yields the project's files with one of these suffixes (without suffixes: all), relative to `root`, sorted."""
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(f for f in folders if f not in GENERATED and (f == ".ci" or not f.startswith(".")))
         for name in sorted(names):
@@ -33,12 +33,12 @@ def files(root: Path, *suffixes: str) -> Iterator[Path]:
 
 
 def root_from_arguments() -> Path:
-    """The tree to check: the first argument, or the one this file is in."""
+    """Returns the root of the tree to check: the first argument, or the project that contains this file."""
     return Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
 
 
 def report(findings: Iterable[Finding]) -> int:
-    """Prints what was found; the exit status of the check."""
+    """Prints the findings and returns the exit status of the check."""
     listed = sorted(findings, key=lambda finding: (finding.path, finding.line, finding.message))
     for finding in listed:
         print(finding)
