@@ -37,7 +37,7 @@ struct DeviceConfig {
   Profile profile = Profile::strict;
   Backing backing = Backing::host;
   StreamMode streams = StreamMode::threads;
-  std::uint64_t pool_segment = std::uint64_t{32} << 20;  ///< the smallest segment of a memory pool
+  std::uint64_t pool_segment = std::uint64_t{32} << 20;  ///< a pool makes smaller segments only if memory is short
   bool poison = false;
   std::string name = "memlake emulated GPU";
   unsigned relaxed = 0;  ///< bit set of Switch

@@ -70,7 +70,7 @@ class Devices {
   /// The largest recommended granularity of the open devices, so that every address is aligned for all of them.
   [[nodiscard]] std::uint64_t address_alignment() const { return address_alignment_; }
 
-  /// Whether calls that name no device follow the strict profile: not if no open device is strict.
+  /// Whether an open device is strict. Then calls that name no device follow the strict profile.
   [[nodiscard]] bool is_strict() const;
 
  private:

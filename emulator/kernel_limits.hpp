@@ -18,7 +18,7 @@ std::size_t most_mappings();
 void raise_descriptor_limit();
 
 /// Returns `fd`. Closes it and throws Refusal OUT_OF_MEMORY if its number is so high that the program itself would soon
-/// run out of descriptors. A negative `fd` means that the call that makes it has failed.
+/// run out of descriptors. Also throws for a negative `fd`, the result of a failed call.
 int guarded_descriptor(int fd);
 
 /// Throws Refusal OUT_OF_MEMORY for a file that is longer than the limit of the process (ulimit -f), because the kernel

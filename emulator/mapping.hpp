@@ -22,7 +22,7 @@ struct Reservation {
 
 /// One handle mapped at one place.
 struct Mapping {
-  /// A part with its own access rights. A mapping is one part, unless a relaxed device set the access of a subrange.
+  /// A part with its own access rights. A mapping is one part, unless its device is relaxed (set_access_subrange).
   struct Part {
     std::uint64_t address;
     std::uint64_t size;

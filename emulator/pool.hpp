@@ -72,7 +72,7 @@ struct PoolAllocation {
   std::uint64_t stream;
   std::uint64_t position;
   std::uint64_t context;
-  CompletionRef made;  ///< the completion of the stream's work before it; null if there was none
+  CompletionRef made;  ///< the completion of the stream's work before it; null if none was pending
   Origin made_by;
   std::uint64_t file_offset = 0;  ///< imported allocations only
   std::uint64_t charged = 0;      ///< imported allocations only

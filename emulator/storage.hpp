@@ -10,7 +10,7 @@
 namespace memlake::emulator {
 
 /// One sparse file per device. Ordinary chunks are slices of it, so thousands of chunks need one descriptor, and the
-/// kernel merges the mappings of adjacent slices.
+/// kernel merges mappings of adjacent slices at adjacent addresses.
 class HeapFile {
  public:
   HeapFile();
