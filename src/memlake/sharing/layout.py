@@ -28,8 +28,8 @@ _UUID_SIZE = 16
 
 HEADER_SIZE = _HEADER.size
 
-# The limits bound the memory that a forged header can make the reader allocate. Real shares stay below them: 65536
-# chunks of 2 MiB are 128 GiB, and no machine has 256 GPUs.
+# The limits bound the memory that a forged header can make the reader allocate. 65536 chunks of 2 MiB are 128 GiB, and
+# 256 devices are more than one machine has.
 _MOST_CHUNKS = 65536
 _MOST_DEVICES = 256
 _MOST_BYTES = 2**62

@@ -2,8 +2,8 @@
 
 RMM writes ``Thread,Time,Action,Pointer,Size,Stream``, one line per event: ``allocate`` after the allocation, ``free``
 before the free, ``allocate failure`` with a null pointer. Pointers and streams are hexadecimal with or without ``0x``
-(versions differ); null is ``0x0``, ``0`` or ``(nil)``. Times are times of day. The reader finds the columns by their
-names in the first line. A log without that line (Spark's) has these six columns.
+(versions differ); null is ``0x0``, ``0`` or ``(nil)``. Times are times of day, or seconds since 1970. The reader finds
+the columns by their names in the first line. A log without that line (Spark's) has these six columns.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["ROUNDING", "peak_of", "rounded"]
 
 ROUNDING = 512
-"""Each request is rounded up to a multiple of this: the smallest block of PyTorch, and CUDA's guaranteed alignment."""
+"""Each request is rounded up to a multiple of this, the smallest block of PyTorch."""
 
 
 def rounded(nbytes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
