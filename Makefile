@@ -25,7 +25,7 @@ TESTERS_INSTALLED := $(VENV)/testers.stamp
 CLIENTS_INSTALLED := $(VENV)/clients.stamp
 LINTERS_INSTALLED := $(VENV)/linters.stamp
 
-LINTS := $(addprefix lint-,ruff mypy clang-format layers guards file-length words docs policies stub)
+LINTS := $(addprefix lint-,ruff mypy clang-format layers guards file-length words docs rows policies stub)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -78,6 +78,8 @@ lint-words:
 	@echo "memlake: words" && $(BIN)/python tools/check_words.py
 lint-docs:
 	@echo "memlake: documents" && $(BIN)/python tools/check_docs.py
+lint-rows:
+	@echo "memlake: rows" && $(BIN)/python tools/check_rows.py
 lint-policies:
 	@echo "memlake: policies" && $(BIN)/python tools/check_policies.py
 lint-stub:

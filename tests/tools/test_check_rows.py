@@ -1,0 +1,76 @@
+"""The check of the rows in CONTRIBUTING.md finds files that a row leaves out, and files that it names without need."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+GUIDE = "CONTRIBUTING.md"
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The project's own rows, and the files that they speak of."""
+    for name in ("core", "bindings", "emulator", "src", "docs"):
+        shutil.copytree(PROJECT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "*.npz", "*.so"))
+    for name in (GUIDE, "pyproject.toml", "CMakeLists.txt"):
+        shutil.copy(PROJECT / name, tmp_path / name)
+    return tmp_path
+
+
+def change(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def test_the_projects_own_rows_are_true(copy, check):
+    assert check("check_rows.py", copy) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "message"),
+    [
+        ("core/pool/shortage.cpp", "// StitchSpace", "the policy stitch"),
+        ("src/memlake/pool/pool.py", "# stitch_options", "the policy stitch"),
+        ("core/replay/replay.cpp", "// ShareableSpace", "the space shareable"),
+        ("bindings/bind_replay.cpp", "// num_frees", "the statistic frees"),
+        ("src/memlake/analysis/advice.py", "# memlake.trace.from_rmm", "the reader of rmm"),
+        ("src/memlake/pool/pool.py", "# memlake.reports.health", "the report health"),
+        ("src/memlake/pool/pool.py", "# integrations/pytest_plugin", "the integration pytest_plugin"),
+        ("core/driver/library.cpp", "// libmemlake_emulator.so", "the driver emulator"),
+        ("src/memlake/reports/health.py", "_COMMANDS = ()", "the command doctor"),
+    ],
+)
+def test_a_file_that_a_row_leaves_out_is_found(copy, check, path, text, message):
+    with (copy / path).open("a") as file:
+        file.write(f"\n{text}\n")
+    status, said = check("check_rows.py", copy)
+    assert status == 1
+    assert f"does not name {path}, which {message} touches" in said
+
+
+def test_a_module_without_a_floor_makes_its_row_untrue(copy, check):
+    change(copy / "src/memlake/README.md", "`vmm/`", "`maps/`")
+    status, said = check("check_rows.py", copy)
+    assert status == 1
+    assert "names src/memlake/README.md, which the module vmm does not touch" in said
+
+
+def test_a_file_that_a_row_names_without_need_is_found(copy, check):
+    change(
+        copy / GUIDE,
+        "one line in `core/pool/statistics.inc`",
+        "one line in `core/pool/statistics.inc`, `core/README.md`",
+    )
+    status, said = check("check_rows.py", copy)
+    assert status == 1
+    assert "names core/README.md, which the statistic frees does not touch" in said
+
+
+def test_a_row_that_is_missing_is_found(copy, check):
+    change(copy / GUIDE, "| add a command to `memlake`", "| add a word to `memlake`")
+    status, said = check("check_rows.py", copy)
+    assert status == 1
+    assert 'CONTRIBUTING.md:1: has no row "add a command to `memlake` ..."' in said
