@@ -1,6 +1,6 @@
 #pragma once
 
-// Address and AddressRange: places in a device's address space. Half-open, like everything that is cut into pieces.
+// Address and AddressRange: an address, and a half-open range of addresses, in a device's address space.
 
 #include <compare>
 #include <cstdint>

@@ -11,10 +11,10 @@ namespace memlake {
 struct Bytes {
   std::uint64_t count = 0;
 
-  /// False for every size if `unit` is 0: nothing is a multiple of an unknown granularity.
+  /// False for every size if `unit` is 0, because an unknown granularity has no multiples.
   constexpr bool is_multiple_of(Bytes unit) const { return unit.count != 0 && count % unit.count == 0; }
 
-  /// The nearest multiple of `unit` that is not smaller, and not larger.
+  /// The next multiple of `unit`, upwards or downwards. pre: `unit` is not 0.
   constexpr Bytes rounded_up(Bytes unit) const { return {(count + unit.count - 1) / unit.count * unit.count}; }
   constexpr Bytes rounded_down(Bytes unit) const { return {count / unit.count * unit.count}; }
 
@@ -28,7 +28,7 @@ inline constexpr Bytes KiB{std::uint64_t{1} << 10};
 inline constexpr Bytes MiB{std::uint64_t{1} << 20};
 inline constexpr Bytes GiB{std::uint64_t{1} << 30};
 
-/// Nothing when the sum does not fit into 64 bits: sizes come from people.
+/// std::nullopt if the sum does not fit into 64 bits: sizes come from users.
 constexpr std::optional<Bytes> checked_add(Bytes a, Bytes b) {
   const Bytes sum = a + b;
   return sum < a ? std::nullopt : std::optional{sum};

@@ -1,6 +1,6 @@
 #pragma once
 
-// A size for people: "10 GiB", "640 MiB", "1.5 KiB", "0 B"; two decimals at most. As memlake.units formats it.
+// A size as text: "10 GiB", "640 MiB", "1.5 KiB", "0 B", with at most two decimals. memlake.units has the same format.
 
 #include <string>
 

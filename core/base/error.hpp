@@ -1,6 +1,6 @@
 #pragma once
 
-// The one error type of the core. Its kind is what a caller decides on; its text is for people.
+// The one error type of the core. Callers decide by its kind; its text is for users.
 
 #include <exception>
 #include <memory>
@@ -11,16 +11,16 @@ namespace memlake {
 enum class ErrorKind {
   // memlake refused, before any driver call
   config,            ///< a library that cannot be loaded, or settings that make no sense
-  invalid_argument,  ///< an argument that cannot be meant
+  invalid_argument,  ///< an argument outside the allowed values
   closed,            ///< use of an owner after close()
-  invalid_free,      ///< closed twice, or while something still lives in it
+  invalid_free,      ///< closed twice, or closed while something in it is still in use
   // the driver answered
   out_of_memory,       ///< physical memory is exhausted: giving some back may help
   address_exhaustion,  ///< addresses are exhausted, or cannot be reserved like this: giving memory back does not help
-  sticky,              ///< earlier device work failed and the context is lost: nothing helps but a new process
-  contract_violation,  ///< the emulator refused what would crash or corrupt on a real driver; nothing was changed
+  sticky,              ///< earlier device work failed and the context is lost: only a new process helps
+  contract_violation,  ///< the emulator refused a call that would crash or corrupt memory; nothing was changed
   not_ready,           ///< the work is not complete; an answer, not a failure
-  driver_gone,         ///< not initialised, forked, or already shut down: an undo has nothing left to undo
+  driver_gone,         ///< not initialised, forked, or already shut down: the object is gone, no undo is needed
   invalid_call,        ///< the driver refused the arguments
   other,
 };
@@ -28,13 +28,13 @@ enum class ErrorKind {
 /// The kind's name as Python shows it.
 const char* kind_name(ErrorKind kind) noexcept;
 
-/// What a driver said, in full.
+/// The complete answer of the driver to a failed call.
 struct DriverAnswer {
   const char* call;     ///< CUDA's name of the function; static
   int code;             ///< the CUresult
   std::string name;     ///< its name in cuda.h
   std::string meaning;  ///< what it usually means to a user of memlake
-  std::string detail;   ///< why, in the driver's own words, if it says so; "" else
+  std::string detail;   ///< the driver's own explanation; "" if it gives none
 };
 
 class Error : public std::exception {
@@ -45,7 +45,7 @@ class Error : public std::exception {
   Error(ErrorKind kind, DriverAnswer answer);
   Error(const Error&) noexcept = default;
   Error& operator=(const Error&) noexcept = default;
-  ~Error() override;  // elsewhere, as what(): who throws one need not know how it ends
+  ~Error() override;  // defined in the .cpp like what(), so that code that throws need not compile it
 
   ErrorKind kind() const noexcept { return kind_; }
   /// Null unless the driver answered.

@@ -1,14 +1,14 @@
 #pragma once
 
-// The memory of the machine itself, as the system tells it.
+// The host's physical memory, as the operating system reports it.
 
 #include "base/bytes.hpp"
 
 namespace memlake {
 
-/// All that is built in.
+/// Total; 0 if unknown.
 Bytes host_memory() noexcept;
-/// What nobody uses now.
+/// Not in use now; 0 if unknown.
 Bytes free_host_memory() noexcept;
 
 }  // namespace memlake

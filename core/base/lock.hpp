@@ -1,7 +1,7 @@
 #pragma once
 
-// Lock: a mutex for sections of a hundred nanoseconds. Taking and giving it back are one atomic operation each, without
-// a call; who finds it taken first looks again for about as long as such a section takes, and then sleeps.
+// Lock: a mutex for critical sections of about a hundred nanoseconds. Without contention, locking and unlocking are one
+// inlined atomic operation each. A thread that finds it locked spins for about a microsecond and then sleeps.
 
 #include <atomic>
 #include <cstdint>
@@ -37,7 +37,7 @@ class Lock {
  private:
   static constexpr std::uint32_t kFree = 0;
   static constexpr std::uint32_t kTaken = 1;
-  static constexpr std::uint32_t kAwaited = 2;  ///< taken, and somebody may be asleep
+  static constexpr std::uint32_t kAwaited = 2;  ///< taken, and a thread may be asleep waiting for it
 
   void wait() noexcept;
   void wake() noexcept;

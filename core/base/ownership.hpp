@@ -1,6 +1,6 @@
 #pragma once
 
-// Ownership: the promise that an owner's undo call is made once, by one thread, and not forgotten when it fails.
+// Ownership: the right to make an owner's undo call. Only one thread can take it. If close() fails, the owner keeps it.
 
 #include <atomic>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace memlake {
 
-/// Moves like the thing it guards: the object moved from owns nothing.
+/// Can be moved like its owner: the object moved from owns nothing.
 class Ownership {
  public:
   Ownership() = default;
@@ -25,13 +25,14 @@ class Ownership {
     if (!is_held()) throw Error(ErrorKind::closed, std::string(noun) + " is closed");
   }
 
-  /// Takes the right to undo; Error(invalid_free) if it is gone. The caller undoes, or gives the right back.
+  /// Takes the right to undo; Error(invalid_free) if it was taken before. The caller undoes or gives the right back.
   void take(const char* noun) {
     if (!is_held_.exchange(false)) throw Error(ErrorKind::invalid_free, std::string(noun) + " is closed already");
   }
   void give_back() noexcept { is_held_.store(true); }
 
-  /// For close(): runs `undo`. If that throws, the error passes and ownership stays, so close() may be tried again.
+  /// For close(): runs `undo`. If `undo` throws, the owner keeps the right and passes the error on, so that close() can
+  /// be called again.
   template <class Undo>
   void end(const char* noun, Undo&& undo) {
     take(noun);
@@ -43,7 +44,8 @@ class Ownership {
     }
   }
 
-  /// For destructors: runs `undo` if there is something to undo and the process goes on; a failure goes to the hook.
+  /// For destructors: runs `undo` unless the right was taken before or the process is exiting. Reports a failure to the
+  /// hook.
   template <class Undo>
   void end_quietly(Undo&& undo) noexcept {
     if (!is_held_.exchange(false) || is_exiting()) return;

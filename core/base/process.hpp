@@ -1,25 +1,25 @@
 #pragma once
 
-// What an owner must know about its process: whether it was forked (a child has its parent's objects but not its
-// driver), and whether it is ending.
+// Two facts about the process that owners need: whether it was forked (a child has its parent's objects but not its
+// driver), and whether it is exiting.
 
 #include <atomic>
 
 namespace memlake {
 
-/// For is_of_generation() alone.
+/// Only for is_of_generation().
 extern std::atomic<unsigned> counted_generation;
 
-/// Changes in every forked child. Cheap: an atomic read, no system call. The first call starts the counting.
+/// A number that changes in every forked child. Cheap: an atomic read, no system call. Forks count from the first call.
 unsigned process_generation() noexcept;
 
-/// Whether this is still the process in which process_generation() gave that number.
+/// Whether this is still the process in which process_generation() returned that number.
 inline bool is_of_generation(unsigned number) noexcept {
   return counted_generation.load(std::memory_order_relaxed) == number;
 }
 
-/// From now on a dropped owner undoes nothing: device work may still be in flight, the driver may be gone, and the
-/// system takes everything back anyway. An explicit close() still does what it says.
+/// From now on destructors of owners make no undo calls: device work may still be running, the driver may be gone, and
+/// the operating system frees everything anyway. An explicit close() still makes its call.
 void begin_exit() noexcept;
 bool is_exiting() noexcept;
 
