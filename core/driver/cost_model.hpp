@@ -1,8 +1,8 @@
 #pragma once
 
-// What driver calls cost on a real device, in microseconds: a model for comparing allocators where there is no device.
-// A driver charges per handle, not per byte. Calls that are not listed (events, waits, queries, copies) are counted and
-// cost nothing. Figures are of an A100 where the source says so:
+// The cost of driver calls on a real device, in microseconds: a model for comparing policies without a device.
+// cuMemUnmap and cuMemSetAccess cost per handle, not per byte. Calls that are not listed (events, waits, queries,
+// copies) are counted and cost nothing. Figures are of an A100 where the source says so:
 //   [kvcached]   its benchmark of 2 MiB chunks on an A100
 //   [vAttention] table 3 of the paper, per 2 MB call
 //   [traces]     time stamps of real PyTorch memory snapshots

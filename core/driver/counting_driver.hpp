@@ -1,8 +1,8 @@
 #pragma once
 
-// CountingDriver: a wrapper that counts calls by CUDA name and adds up the modelled time of cost_model.hpp. Every call
-// is charged when it is made, failed ones too. A pool has a CountingDriver of its own, which adds to that of the
-// library as well, so that a call passes one such wrapper.
+// CountingDriver: a Driver that counts calls by CUDA name and sums their modelled time (cost_model.hpp). Failed calls
+// count, too. Each pool has its own CountingDriver, which also adds to the library's counters, so that a call passes
+// only one of them.
 
 #include <array>
 #include <atomic>
@@ -15,12 +15,12 @@ namespace memlake {
 
 class CountingDriver final : public Driver {
  public:
-  /// `total`: counts the same calls, with those of others; null if none does. It must outlive this one.
+  /// `total` also gets every count and may get those of other drivers; null if there is none. It must outlive this one.
   explicit CountingDriver(Driver& inner, CountingDriver* total = nullptr) : inner_(inner), total_(total) {}
 
   std::uint64_t count(Call call) const noexcept { return counts_[index_of(call)].load(std::memory_order_relaxed); }
   double modelled_us() const noexcept { return modelled_us_.load(std::memory_order_relaxed); }
-  /// Counts and time start at 0 again. What is mapped is remembered.
+  /// Sets counts and time to 0. The list of mapped handles stays.
   void reset() noexcept;
 
 #define F(name, symbol, need, parameters, arguments) CUresult name parameters override;
@@ -30,7 +30,7 @@ class CountingDriver final : public Driver {
   Explanation explain(Call call, CUresult result) const override { return inner_.explain(call, result); }
 
  private:
-  /// What one kind of call costs; see the .cpp.
+  /// The cost of one kind of call; see the .cpp.
   template <Call call>
   struct Charge;
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// The CUDA driver's C ABI, as far as we use it: types, constants, struct layouts.
+// The part of the CUDA driver's C ABI that memlake uses: types, constants, struct layouts.
 //
 // Written from the public documentation so that the project builds without a CUDA toolkit. Names are CUDA's own, inside
 // `memlake::cuda`, so they never clash with a real cuda.h; tests/native/check_cuda_h.cpp compares every size, offset
@@ -33,7 +33,7 @@ using CUgraphNode = struct CUgraphNode_st*;
 using CUhostFn = void (*)(void* user_data);
 using CUstreamCallback = void (*)(CUstream stream, CUresult status, void* user_data);
 
-/// The two stream handles that are names, not pointers: the legacy default stream and the calling thread's own.
+/// The two stream handles that are fixed numbers, not pointers: the legacy and the calling thread's default stream.
 inline constexpr std::uintptr_t CU_STREAM_LEGACY = 1;
 inline constexpr std::uintptr_t CU_STREAM_PER_THREAD = 2;
 
@@ -187,7 +187,7 @@ struct CUmemPoolPtrExportData {
   unsigned char reserved[64];
 };
 
-// The numbers of the contract (section C4). A compiler that lays a struct out differently must not build us.
+// The numbers of the contract (section C4). A compiler with another struct layout must fail here.
 static_assert(sizeof(CUresult) == 4 && sizeof(CUdevice) == 4);
 static_assert(sizeof(CUdeviceptr) == 8 && sizeof(CUmemGenericAllocationHandle) == 8);
 static_assert(sizeof(CUcontext) == 8 && sizeof(CUstream) == 8 && sizeof(CUevent) == 8 && sizeof(CUmemoryPool) == 8);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Device: one device of a driver, and its primary context. The context is retained on first need and given back when
-// the last owner of something on the device is gone, because every owner shares its Device.
+// Device: one device of a driver, and its primary context. The context is retained on first use and released after the
+// last owner of an object on the device, because every owner shares its Device.
 
 #include <array>
 #include <atomic>
@@ -21,11 +21,11 @@ class Library;
 
 class Device {
  public:
-  /// Made by Library::device, which keeps one per ordinal.
+  /// For Library::device, which keeps one Device per ordinal.
   Device(Library& library, int ordinal, bool is_host_backed);
-  /// With a driver of its own around the library's, for instance one that counts for this device alone.
+  /// Uses `driver`, which wraps the library's driver, for instance to count the calls of this device alone.
   Device(Library& library, Driver& driver, int ordinal, bool is_host_backed);
-  /// The same device through another driver around its library's: open as long as `same` is.
+  /// The same device through `driver`, which wraps its library's driver. It is open as long as `same` is.
   Device(std::shared_ptr<const Device> same, Driver& driver);
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -37,14 +37,14 @@ class Device {
   /// True for an emulated device whose memory the CPU can touch at its device address.
   bool is_host_backed() const noexcept { return is_host_backed_; }
 
-  /// False once an emulated device was closed: everything that lived on it is gone.
+  /// False after an emulated device was closed: all objects on it are gone.
   bool is_open() const noexcept {
     return same_ == nullptr ? is_open_.load(std::memory_order_acquire) : same_->is_open();
   }
   void set_open(bool is_open) noexcept { is_open_.store(is_open, std::memory_order_release); }
   /// False in a forked child of the process that made this object.
   bool is_of_this_process() const noexcept { return is_of_generation(process_generation_); }
-  /// Whether what an owner holds on this device still exists, so that undoing it makes sense.
+  /// Whether objects on this device still exist, so that their owners must make the undo call.
   bool can_undo() const noexcept { return is_open() && is_of_this_process(); }
 
   /// The primary context, retained. Virtual memory calls need it retained, but not current.
@@ -54,19 +54,19 @@ class Device {
   std::array<std::uint8_t, 16> uuid() const;
   Bytes total_memory() const;
   Bytes free_memory();
-  /// Asked once, then remembered.
+  /// The driver is asked once per option; then the answer is cached.
   Bytes granularity(CUmemAllocationGranularity_flags option) const;
   int attribute(int attribute) const;
-  /// False between devices of different drivers.
+  /// False between devices of different driver libraries.
   bool can_access(const Device& peer) const;
   void synchronize();
 
-  /// What memory made on this device looks like to cuMemCreate; every byte that is not set is 0.
+  /// The properties for cuMemCreate on this device. All other bytes, padding included, are 0.
   CUmemAllocationProp allocation_prop(bool is_exportable) const noexcept;
-  /// Where memory of the host lies that this device can map: anywhere, or on the NUMA node that is nearest to it.
-  /// Error(config) if the driver cannot map such memory here.
+  /// The location of host memory that this device can map: anywhere, or on the NUMA node that is nearest to the device.
+  /// Error(config) if the driver cannot map host memory on this device.
   CUmemLocation host_location(bool is_numa) const;
-  /// Of memory at a location of the host.
+  /// The granularity of memory at a location of the host.
   Bytes host_granularity(CUmemLocation location) const;
 
  private:
@@ -75,7 +75,7 @@ class Device {
   const int ordinal_;
   const bool is_host_backed_;
   const unsigned process_generation_;
-  const std::shared_ptr<const Device> same_;  ///< null, or what this is another way to
+  const std::shared_ptr<const Device> same_;  ///< the device that was passed to the constructor, or null
   std::atomic<bool> is_open_{true};
   std::mutex mutex_;                                                 ///< held while the context is being retained
   std::atomic<CUcontext> context_{nullptr};                          ///< null until first needed
@@ -84,9 +84,9 @@ class Device {
 
 using Devices = std::vector<std::shared_ptr<Device>>;
 
-/// Of all of them together.
+/// The sum over all devices.
 Bytes total_memory(const Devices& devices);
-/// One granule for all of them, so that chunks of each can lie side by side.
+/// The least common multiple of their granules, so that chunks of all devices can be mapped side by side.
 Bytes common_granularity(const Devices& devices);
 
 /// Makes the device's context current in the calling thread for a scope.

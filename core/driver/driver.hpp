@@ -14,10 +14,10 @@
 
 namespace memlake {
 
-// CUDA's own names, inside our namespace: a real cuda.h puts them elsewhere.
+// CUDA's own names, inside memlake's namespace, so that they do not clash with a real cuda.h.
 using namespace cuda;
 
-/// One value per driver function, so calls are named without strings.
+/// One value per driver function, so that calls are named without strings.
 enum class Call : std::uint8_t {
 #define F(name, symbol, need, parameters, arguments) name,
 #include "driver/functions.inc"
@@ -39,7 +39,7 @@ std::optional<Call> find_call(std::string_view name) noexcept;
 /// Why a call failed, beyond its code.
 struct Explanation {
   std::string detail;         ///< "" if there is nothing to say
-  bool is_violation = false;  ///< the emulator refused what would crash or corrupt on a real driver
+  bool is_violation = false;  ///< the emulator refused a call that would crash or corrupt memory on a real driver
 };
 
 class Driver {
@@ -53,7 +53,7 @@ class Driver {
 #include "driver/functions.inc"
 #undef F
 
-  /// About the calling thread's latest call, which was `call` and answered `result`. Ask before the next call.
+  /// Explains the calling thread's latest call, which was `call` and returned `result`. pre: no driver call since.
   virtual Explanation explain(Call call, CUresult result) const = 0;
 };
 

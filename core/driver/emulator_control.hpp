@@ -1,7 +1,7 @@
 #pragma once
 
-// EmulatorControl: the emulator's own door (memlake_emulator.h), for a library that has one. Everything here answers
-// CUDA_ERROR_NOT_SUPPORTED on any other driver, as an Error.
+// EmulatorControl: the emulator's own functions (memlake_emulator.h). On any other driver, a function that needs the
+// emulator throws an Error with CUDA_ERROR_NOT_SUPPORTED.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace memlake {
 
-/// Device work that declares what it touches. The layout is memlakeEmulatorRange's.
+/// A range that emulated device work reads or writes. The layout is memlakeEmulatorRange's.
 struct TouchedRange {
   std::uint64_t address;
   std::uint64_t size;
@@ -32,16 +32,16 @@ class EmulatorControl {
 
   bool is_present() const noexcept { return add_devices_ != nullptr; }
 
-  /// About the calling thread's latest call, cu* or memlakeEmulator*.
+  /// Explains the calling thread's latest call, cu* or memlakeEmulator*.
   Explanation explain() const;
 
-  /// A config that cannot be understood is Error(config) with the emulator's sentence.
+  /// Throws Error(config) with the emulator's sentence if `config` is invalid.
   OrdinalRange add_devices(const std::string& config) const;
   void close_devices(OrdinalRange devices) const;
   /// False for a device of a real driver.
   bool is_host_backed(int ordinal) const;
 
-  /// Everything that exists, as JSON.
+  /// The emulator's ledger, as JSON.
   std::string ledger() const;
   void reset_ledger() const;
 
@@ -52,7 +52,7 @@ class EmulatorControl {
   std::size_t pending(CUstream stream) const;
 
  private:
-  /// Calls and throws; a missing function counts as not supported.
+  /// Calls the function and throws if it fails; a missing function counts as not supported.
   template <class... Parameters, class... Arguments>
   void ask(const char* name, int (*function)(Parameters...), Arguments... arguments) const;
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Events: an owner for those memlake makes, and operations on any event, which may be somebody else's.
+// Events: an owner for the events that memlake creates, and operations on any event, also of other libraries.
 
 #include <memory>
 
@@ -12,7 +12,7 @@ namespace memlake {
 /// Owns an event; its undo is cuEventDestroy, allowed before the recording is complete.
 class EventOwner {
  public:
-  /// Timing makes recording dearer; only events that measure time need it.
+  /// Timing makes recording slower; only events that measure time need it.
   EventOwner(std::shared_ptr<Device> device, bool has_timing);
   EventOwner(EventOwner&&) noexcept = default;
   EventOwner& operator=(EventOwner&&) = delete;

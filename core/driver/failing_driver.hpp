@@ -1,6 +1,6 @@
 #pragma once
 
-// FailingDriver: a wrapper that makes chosen calls fail, to test that whoever stands above leaves nothing behind.
+// FailingDriver: a Driver that makes chosen calls fail, to test that the code above it leaks nothing.
 
 #include <atomic>
 #include <cstdint>
@@ -16,8 +16,8 @@ class FailingDriver final : public Driver {
  public:
   explicit FailingDriver(Driver& inner) : inner_(inner) {}
 
-  /// The nth call from now (1 is the next) of `call`, or of any, answers `result` and is not passed on. Rules add up,
-  /// each fires once; if several fire at the same call, the oldest one answers.
+  /// The nth call from now (1 is the next) of `call`, or of any function, returns `result` and is not passed on. Each
+  /// fail() adds a rule that fires once; if several fire at the same call, the oldest one sets the result.
   void fail(std::optional<Call> call, std::uint64_t nth, CUresult result);
   void clear();
 
@@ -34,11 +34,11 @@ class FailingDriver final : public Driver {
     CUresult result;
   };
 
-  /// The chosen answer if a rule fires at this call.
+  /// The result to return if a rule fires at this call.
   std::optional<CUresult> next_fault(Call call);
 
   Driver& inner_;
-  std::atomic<bool> is_armed_{false};  ///< rules_ is not empty; read without the lock so that no rules cost nothing
+  std::atomic<bool> is_armed_{false};  ///< rules_ is not empty; read without the lock, so that no rules cost nothing
   std::mutex mutex_;
   std::vector<Rule> rules_;  ///< oldest first; guarded by mutex_
 };

@@ -28,26 +28,27 @@ class Library {
   const std::string& file() const noexcept { return loaded_.library().file(); }
   bool is_emulated() const noexcept { return loaded_.emulator().is_present(); }
 
-  /// What everything above calls: it counts, then may fail by request, then asks the library. So a fault counts as a
-  /// call.
+  /// The driver for all code above this layer. It counts the call, then applies injected faults, then calls the
+  /// library. So an injected fault counts as a call.
   Driver& driver() noexcept { return counting_; }
   CountingDriver& counting() noexcept { return counting_; }
   FailingDriver& failing() noexcept { return failing_; }
-  /// What the program has said about the order of its streams.
+  /// The order that the program has set up between its streams through memlake.
   StreamOrder& order() noexcept { return order_; }
   const EmulatorControl& emulator() const noexcept { return loaded_.emulator(); }
 
   /// cuInit; required before the devices can be used.
   void initialize();
-  /// Also in a forked child of the process that did it, where every call is refused.
+  /// True also in a forked child of the process that called initialize(); there every call fails.
   bool is_initialized() const { return initialized_in_.load() != 0; }
   int version();
   int device_count();
 
-  /// The one Device of this ordinal, as long as somebody shares it.
+  /// The Device of this ordinal. All users share one object until it is closed or the last of them drops it.
   std::shared_ptr<Device> device(int ordinal);
 
-  /// Only on the emulator. Owners of anything on these devices have nothing to undo afterwards.
+  /// Only on the emulator. Afterwards owners of objects on these devices make no undo call, except for reservations and
+  /// host memory.
   void close_devices(OrdinalRange devices);
 
   /// Throws CUDA_ERROR_NOT_INITIALIZED in a child that was forked after initialize(). Takes no lock.

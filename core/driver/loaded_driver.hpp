@@ -1,7 +1,7 @@
 #pragma once
 
-// LoadedDriver: the functions of a driver library, libcuda.so.1 or the emulator. It cannot tell which, except that the
-// emulator explains its refusals.
+// LoadedDriver: the functions of a driver library, libcuda.so.1 or the emulator. It treats both alike, except that only
+// the emulator explains its errors.
 
 #include "driver/driver.hpp"
 #include "driver/emulator_control.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
-// MappedHandles: where handles are mapped, as far as one Driver was asked to. The cost of cuMemSetAccess and cuMemUnmap
-// depends on how many handles a range covers.
+// MappedHandles: the address ranges at which one Driver has mapped handles. The cost of cuMemSetAccess and cuMemUnmap
+// depends on the number of handles in a range.
 
 #include <cstddef>
 #include <map>
@@ -17,15 +17,15 @@ class MappedHandles {
   using Map = std::map<Address, Bytes>;
 
   void add(AddressRange range);
-  /// How many handles show in the range, at least partly.
+  /// The number of handles that are mapped in the range, at least partly.
   std::size_t count_in(AddressRange range) const;
-  /// Takes out those in the range. Before the unmap call, because right after it another thread may map here.
+  /// Removes those in the range. Called before the unmap call, because right after it another thread may map here.
   Map take_from(AddressRange range);
-  /// After an unmap call that failed.
+  /// Restores them after an unmap call that failed.
   void put_back(Map&& taken);
 
  private:
-  /// The first and one past the last that overlap the range.
+  /// The entries that overlap the range: the first, and one past the last.
   static std::pair<Map::const_iterator, Map::const_iterator> overlapping(const Map& map, AddressRange range);
 
   mutable std::mutex mutex_;

@@ -1,17 +1,17 @@
 #pragma once
 
-// From a CUresult to an Error: what it is called, what it usually means, and which kind of failure it is.
+// Turns a CUresult into an Error with its name, its usual meaning and its kind.
 
 #include "base/error.hpp"
 #include "driver/driver.hpp"
 
 namespace memlake {
 
-/// Whether results.inc has it.
+/// Whether results.inc lists it.
 bool is_known(CUresult result) noexcept;
 
-/// What a caller can decide on. The code alone does not tell: 2 from cuMemAddressReserve is about addresses, not
-/// memory, and 719 from the emulator may be a violation that left everything as it was.
+/// The kind of failure, by which callers decide. The code alone is not enough: 2 from cuMemAddressReserve is about
+/// addresses, not memory, and 719 from the emulator may be a violation that changed nothing.
 ErrorKind error_kind(std::string_view call, CUresult result, bool is_violation) noexcept;
 
 /// `call` must be static: the error keeps the pointer.

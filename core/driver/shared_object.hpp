@@ -17,7 +17,7 @@ class SharedObject {
   /// Null if the library does not export it.
   void* symbol(const char* name) const noexcept;
 
-  /// The same for two objects exactly if they opened the same file, by whatever name.
+  /// Equal for two objects exactly if they opened the same file, even under different names.
   const void* identity() const noexcept { return handle_; }
   const std::string& file() const noexcept { return file_; }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Streams: an owner for those memlake makes, and questions about any stream, which may be somebody else's.
+// Streams: an owner for the streams that memlake creates, and operations on any stream, also of other libraries.
 
 #include <cstdint>
 #include <memory>
@@ -11,16 +11,17 @@
 
 namespace memlake {
 
-// cuda.h: CU_STREAM_LEGACY is the default stream by another name, CU_STREAM_PER_THREAD another stream in every thread.
+// cuda.h: CU_STREAM_LEGACY is another name of the default stream; CU_STREAM_PER_THREAD is a different stream in every
+// thread.
 inline const CUstream kLegacyStream = reinterpret_cast<CUstream>(std::uintptr_t{1});
 inline const CUstream kPerThreadStream = reinterpret_cast<CUstream>(std::uintptr_t{2});
 
 /// False for CUDA's names of default streams: null and the two above.
 inline bool is_created(CUstream stream) { return reinterpret_cast<std::uintptr_t>(stream) > 2; }
 
-/// The last point of a stream that was destroyed, for those who still want to know whether it was passed.
+/// The event that was recorded last in a destroyed stream: a pool can still ask whether the stream's work is complete.
 struct StreamEnd {
-  std::shared_ptr<EventOwner> event;  ///< null while the stream is there, or if nothing could be recorded
+  std::shared_ptr<EventOwner> event;  ///< null while the stream exists, or if recording failed
 };
 
 /// Owns a stream; its undo is cuStreamDestroy. Queued work still runs after that.
@@ -36,7 +37,7 @@ class StreamOwner {
   CUstream handle() const;
   const std::shared_ptr<Device>& device() const noexcept { return device_; }
   bool is_open() const noexcept { return ownership_.is_held(); }
-  /// Whoever shares it learns where the stream ended.
+  /// destroy() records the last event only if this pointer is shared.
   const std::shared_ptr<StreamEnd>& end() const noexcept { return end_; }
   void close();
 
@@ -49,7 +50,8 @@ class StreamOwner {
   Ownership ownership_;
 };
 
-/// False for the default streams, which cannot be captured here. Error(config) if the driver knows no such stream.
+/// False for the default streams, about which the driver is not asked. Error(config) if the driver knows no such
+/// stream.
 bool stream_is_capturing(Device& device, CUstream stream);
 bool stream_is_done(Device& device, CUstream stream);
 void stream_synchronize(Device& device, CUstream stream);

@@ -1,13 +1,13 @@
 #pragma once
 
-// StreamOrder: what the program has said about the order of its streams: which recording a stream waits for, and what
-// the host has waited for. One per driver library. Only what goes through memlake is known; what other libraries
-// record, wait for and synchronise is invisible, so an order that is not known may exist all the same.
+// StreamOrder: the order that the program has set up between its streams: which recorded events a stream waits for, and
+// which work the host has waited for. One per driver library. It knows only calls that go through memlake. Other
+// libraries also record, wait and synchronise, so two streams may be ordered although StreamOrder does not know it.
 //
-// One thing must not be: that another library records an event of memlake's anew. Its old recording would be believed.
+// Another library must not record an event of memlake's again: StreamOrder would still rely on the old recording.
 //
-// Time is counted in ticks. Every recording and every wait of the host gets a new one before the driver is called; so
-// whatever read an earlier tick happened before that call.
+// Every recording and every host wait gets a new tick before the driver is called. So a free that read an earlier tick
+// happened before that call.
 
 #include <atomic>
 #include <compare>
@@ -35,15 +35,15 @@ class StreamOrder {
   StreamOrder(const StreamOrder&) = delete;
   StreamOrder& operator=(const StreamOrder&) = delete;
 
-  /// The tick of what happens now; for whoever wants to ask later what came behind it.
+  /// The current tick. A pool stores it with a free and asks later which streams are ordered behind that free.
   [[nodiscard]] const std::atomic<Tick>& ticks() const noexcept { return tick_; }
 
-  /// Whether later work of `waiter` comes behind all that `stream` had been given at the tick.
+  /// Whether later work of `waiter` runs after all work that was queued on `stream` up to the tick.
   [[nodiscard]] bool is_behind(Stream waiter, Stream stream, Tick tick) const;
-  /// Whether the host has waited for all that the stream had been given at the tick.
+  /// Whether the host has waited for all work that was queued on the stream up to the tick.
   [[nodiscard]] bool was_waited_for(Stream stream, Tick tick) const;
 
-  // Each makes the driver's call and remembers what it means.
+  // Each makes the driver call and stores the order that follows from it.
 
   static void record(Device& device, CUevent event, CUstream stream);
   static void wait(Device& device, CUstream waiter, CUevent event);
@@ -51,23 +51,23 @@ class StreamOrder {
   static void synchronize_event(Device& device, CUevent event);
   static void synchronize_device(Device& device);
 
-  /// The handle may come to stand for another event or stream.
+  /// Called when an event or a stream is destroyed, because the driver may use its handle again.
   void forget(CUevent event);
   void forget(Stream stream);
 
  private:
-  /// For each stream the tick before which everything is over, or comes earlier.
+  /// For each stream a tick: work that was queued on it before that tick is complete or comes earlier.
   using Known = std::map<Stream, Tick>;
 
-  /// Nothing for a stream that one name cannot tell.
+  /// std::nullopt for the per-thread default stream, whose handle means a different stream in every thread.
   static std::optional<Stream> name_of(const Device& device, CUstream handle);
   static void add(Known& known, Stream stream, Tick tick);
   static void add(Known& known, const Known& more);
 
   mutable std::mutex mutex_;  // guards the maps
   std::atomic<Tick> tick_{1};
-  std::map<CUevent, Known> recorded_;  // what is over when the event is
-  std::map<Stream, Known> behind_;     // what later work of a stream comes behind
+  std::map<CUevent, Known> recorded_;  // the work that is complete when the event is
+  std::map<Stream, Known> behind_;     // the work that later work of a stream waits for
   Known done_;
   std::map<int, Tick> device_done_;
 };
