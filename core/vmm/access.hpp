@@ -1,6 +1,7 @@
 #pragma once
 
-// Access: which devices may read or write a mapped range. New mappings have none, not even for their own device.
+// Access: which devices may read or write a mapped range. At first no device has access to a new mapping, not even its
+// own.
 
 #include <memory>
 #include <span>
@@ -10,7 +11,8 @@
 
 namespace memlake {
 
-/// One cuMemSetAccess for all devices over whole mappings. After an error the rights are unknown: unmap (A7.12).
+/// One cuMemSetAccess for all devices; `range` covers whole mappings. After an error the rights are unknown until the
+/// range is unmapped or they are set again (A7.12).
 void set_access(Driver& driver, AddressRange range, std::span<const std::shared_ptr<Device>> devices,
                 CUmemAccess_flags flags);
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Descriptor: owns a file descriptor. Memory that was exported lives as long as one is open, in any process.
+// Descriptor: owns a file descriptor. Exported memory lives as long as a descriptor of it is open in any process.
 
 #include <utility>
 
@@ -8,14 +8,14 @@ namespace memlake {
 
 class Descriptor {
  public:
-  /// Takes it over; programs that this one starts do not inherit it.
+  /// Takes ownership of `fd` and sets close-on-exec.
   explicit Descriptor(int fd) noexcept;
   Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, kNone)) {}
   Descriptor& operator=(Descriptor&&) = delete;
   ~Descriptor();
 
   [[nodiscard]] int get() const noexcept { return fd_; }
-  /// Now the caller closes it.
+  /// Gives up ownership; the caller closes it.
   [[nodiscard]] int release() noexcept { return std::exchange(fd_, kNone); }
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
 
-// Mapping: owns one chunk shown at one place of a reservation. Shares both, so neither can go before it.
+// Mapping: owns one mapping of a chunk at one place of a reservation. It shares both, so both outlive it.
 
 #include <memory>
 #include <span>
@@ -14,7 +14,7 @@ namespace memlake {
 
 class Mapping {
  public:
-  /// cuMemMap of the chunk's first `size` bytes at `offset`. Nobody has access yet. A chunk may be mapped several
+  /// cuMemMap of the chunk's first `size` bytes at `offset`. No device has access yet. A chunk may be mapped several
   /// times.
   Mapping(std::shared_ptr<Reservation> reservation, Bytes offset, std::shared_ptr<PhysicalChunk> chunk, Bytes size);
   Mapping(Mapping&&) noexcept = default;
@@ -26,18 +26,21 @@ class Mapping {
   const std::shared_ptr<PhysicalChunk>& chunk() const noexcept { return chunk_; }
   bool is_open() const noexcept { return ownership_.is_held(); }
 
-  /// cuMemUnmap. pre: all work that uses the range is complete as seen by the host. Throws and stays mapped otherwise.
+  /// cuMemUnmap. pre: all work that uses the range is complete as seen by the host. If the call fails, it throws and
+  /// the chunk stays mapped.
   void close();
 
-  /// Closes neighbours of one reservation, each beginning where the one before it ends, with one cuMemUnmap: all or
-  /// nothing. What lived on a closed device is gone already; then there is one call per run of the others.
+  /// Closes neighbours of one reservation, each beginning where the one before it ends, with one cuMemUnmap. Mappings
+  /// on a closed device are gone already; then there is one call for each run of the others. A call that fails unmaps
+  /// nothing.
   static void close_run(std::span<Mapping* const> run);
 
  private:
   bool can_undo() const noexcept { return chunk_->can_undo(); }
   static void require_neighbours(const Mapping& left, const Mapping& right);
   void unmap();
-  /// After the driver unmapped it. A closed mapping that somebody still holds must not keep memory or addresses.
+  /// Called after the driver has unmapped it. Drops the chunk and the reservation, so that a closed mapping keeps
+  /// neither memory nor addresses alive.
   void forget() noexcept;
 
   std::shared_ptr<Reservation> reservation_;

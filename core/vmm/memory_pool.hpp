@@ -1,7 +1,6 @@
 #pragma once
 
-// MemoryPool: owns one of CUDA's own memory pools (cuMemPoolCreate), whose memory is handed out in the order of
-// streams.
+// MemoryPool: owns one of CUDA's own memory pools (cuMemPoolCreate), which allocates and frees in stream order.
 
 #include <cstdint>
 #include <memory>
@@ -15,11 +14,11 @@ namespace memlake {
 
 class MemoryPool {
  public:
-  /// cuMemPoolCreate. `most`: what it may hold, 0 for no limit of its own. Error(config) if the device has no pools.
+  /// cuMemPoolCreate. `most`: how much it may hold; 0: no limit. Error(config) if the device does not support pools.
   MemoryPool(std::shared_ptr<Device> device, Bytes most);
   MemoryPool(MemoryPool&&) noexcept = default;
   MemoryPool& operator=(MemoryPool&&) = delete;
-  /// The driver keeps it until what was allocated from it is freed.
+  /// The driver keeps the pool until all allocations from it are freed.
   ~MemoryPool();
 
   [[nodiscard]] CUmemoryPool handle() const noexcept { return handle_; }
@@ -27,13 +26,13 @@ class MemoryPool {
 
   /// Attributes 1 to 3 are switches, the others numbers of bytes.
   void set(CUmemPool_attribute attribute, std::uint64_t value);
-  /// Past a driver that counts for somebody: a question about what was done is none of it.
+  /// Uses the library's driver, not the device's: reading a figure must not change the call counts of memlake's pool.
   [[nodiscard]] std::uint64_t get(CUmemPool_attribute attribute) const;
 
-  /// Gives memory back that is free as far as the host knows, as long as at least `keep` bytes stay.
+  /// Releases memory that is free as seen by the host, as long as at least `keep` bytes stay held.
   void trim(Bytes keep);
 
-  /// What each of the devices may do with the memory, what there is and what will be.
+  /// Sets the rights of each device on the pool's present and future memory.
   void set_access(const std::vector<CUmemAccessDesc>& descriptors);
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 
-// PhysicalChunk: owns memory made by one create call (or one import). Never cut afterwards: its size is the size in
-// which it can be moved.
+// PhysicalChunk: owns physical memory created by one create call (or one import). It is never divided afterwards, so
+// only the whole chunk can be moved or released.
 
 #include <memory>
 
@@ -12,11 +12,12 @@ namespace memlake {
 
 class PhysicalChunk {
  public:
-  /// cuMemCreate. An exportable chunk may be handed to another process as a file descriptor.
+  /// cuMemCreate. An exportable chunk can be passed to another process as a file descriptor.
   static PhysicalChunk create(std::shared_ptr<Device> device, Bytes size, bool is_exportable);
-  /// The same at a location of the host, for a device that maps it.
+  /// The same in host memory at `location`, for a device that maps it.
   static PhysicalChunk create_on_host(std::shared_ptr<Device> device, Bytes size, CUmemLocation location);
-  /// cuMemImportFromShareableHandle. `size` is what the exporter said; the descriptor stays the caller's.
+  /// cuMemImportFromShareableHandle. `size` comes from the exporter and is not checked. The caller keeps the
+  /// descriptor.
   static PhysicalChunk import_fd(std::shared_ptr<Device> device, int fd, Bytes size);
 
   PhysicalChunk(PhysicalChunk&&) noexcept = default;
@@ -31,10 +32,10 @@ class PhysicalChunk {
   Bytes size() const noexcept { return size_; }
   const std::shared_ptr<Device>& device() const noexcept { return device_; }
   bool is_open() const noexcept { return ownership_.is_held(); }
-  /// Whether it still exists. Memory of the host outlives an emulated device that is closed.
+  /// Whether the memory still exists. Host memory outlives an emulated device that is closed.
   bool can_undo() const noexcept { return is_on_host_ ? device_->is_of_this_process() : device_->can_undo(); }
 
-  /// cuMemRelease, legal while mapped: the memory returns when its last mapping is gone, too.
+  /// cuMemRelease; legal while mapped. The driver frees the memory when its last mapping is gone, too.
   void close();
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
 
-// PlainAllocation: owns memory of cuMemAlloc, addresses and bytes in one.
+// PlainAllocation: owns memory from cuMemAlloc, which provides addresses and physical memory together.
 
 #include <memory>
 

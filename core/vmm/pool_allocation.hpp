@@ -1,6 +1,6 @@
 #pragma once
 
-// PoolAllocation: owns memory of one of CUDA's memory pools, allocated in the order of a stream.
+// PoolAllocation: owns memory from one of CUDA's memory pools, allocated in stream order.
 
 #include <memory>
 
@@ -12,16 +12,16 @@ namespace memlake {
 
 class PoolAllocation {
  public:
-  /// cuMemAllocFromPoolAsync: the memory is there for work of the stream from now on. pre: size > 0.
+  /// cuMemAllocFromPoolAsync: later work of the stream may use the memory. pre: size > 0.
   PoolAllocation(const MemoryPool& pool, Bytes size, CUstream stream);
   PoolAllocation(PoolAllocation&&) noexcept = default;
   PoolAllocation& operator=(PoolAllocation&&) = delete;
-  /// cuMemFree, which does not wait here: whoever drops it knows that nothing uses it.
+  /// cuMemFree, which does not wait for memory of a pool. pre: no work uses the memory.
   ~PoolAllocation();
 
   [[nodiscard]] AddressRange range() const noexcept { return range_; }
 
-  /// cuMemFreeAsync: gone for work of the stream from now on. If it fails it is still owned.
+  /// cuMemFreeAsync: later work of the stream must not use the memory. If the call fails, the memory is still owned.
   void close(CUstream stream);
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
 
-// Reservation: owns a range of addresses with nothing behind it yet, and gives it back exactly as it was made.
+// Reservation: owns an address range without memory. The driver takes it back only as a whole.
 
 #include <atomic>
 #include <cstddef>
@@ -14,27 +14,27 @@ namespace memlake {
 
 class Reservation {
  public:
-  /// cuMemAddressReserve. Alignment 0 gives the device's own; a hint of 0 is none, and any hint may be ignored.
+  /// cuMemAddressReserve. Alignment 0 means the driver's default, hint 0 means none. The driver may ignore any hint.
   Reservation(std::shared_ptr<Device> device, Bytes size, Bytes alignment, Address hint);
   /// pre: nothing is mapped in `other`.
   Reservation(Reservation&& other) noexcept;
   Reservation& operator=(Reservation&&) = delete;
-  /// Keeps the addresses reserved if a mapping could not be undone: giving them away would be worse than losing them.
+  /// If a mapping could not be undone, the addresses stay reserved: to lose them is better than to free mapped ones.
   ~Reservation();
 
   AddressRange range() const noexcept { return range_; }
   const std::shared_ptr<Device>& device() const noexcept { return device_; }
   bool is_open() const noexcept { return ownership_.is_held(); }
-  /// How many mappings live in it.
+  /// The number of mappings in it.
   std::size_t mapping_count() const noexcept { return mapping_count_.load(); }
 
-  /// cuMemAddressFree. Throws Error(invalid_free) while mappings live in it.
+  /// cuMemAddressFree. Throws Error(invalid_free) while it has mappings.
   void close();
 
  private:
   friend class Mapping;
-  /// A mapping moves in; throws Error(closed). Counted first and checked second, close() the other way round: whatever
-  /// the interleaving, addresses are never given back under a mapping.
+  /// Counts a new mapping; throws Error(closed). It counts first and then checks that the reservation is open; close()
+  /// first ends ownership and then reads the count. So no interleaving frees addresses that have a mapping.
   void move_in();
   void move_out() noexcept { mapping_count_.fetch_sub(1); }
 
