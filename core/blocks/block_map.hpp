@@ -1,6 +1,6 @@
 #pragma once
 
-// BlockMap: all blocks of a pool. Cuts, joins and indexes them; knows no driver and decides nothing.
+// BlockMap: all blocks of a space. It splits, merges and indexes them. It calls no driver and makes no decisions.
 
 #include <cstdint>
 #include <deque>
@@ -14,12 +14,12 @@
 
 namespace memlake {
 
-/// The small or the large blocks: they never mix.
+/// The small or the large blocks. A segment has blocks of one group only.
 struct BlockGroup {
   bool is_small;
-  std::vector<std::unique_ptr<FreeIndex>> free = {};                   ///< by stream; null where there never was one
+  std::vector<std::unique_ptr<FreeIndex>> free = {};                   ///< by stream; null if it never had a free block
   std::map<std::pair<StreamId, std::uint64_t>, Block*> unmapped = {};  ///< by stream and lone address
-  std::uint64_t searches = 0;                                          ///< the clock of garbage collection
+  std::uint64_t searches = 0;                                          ///< number of searches; gives blocks their age
 
   /// Null if the stream never had a free block.
   [[nodiscard]] const FreeIndex* index_of(StreamId stream) const {
@@ -32,18 +32,18 @@ class BlockMap {
   BlockGroup small{true};
   BlockGroup large{false};
 
-  /// A block on its own: the whole of a new segment.
+  /// A block over `range`, without neighbours and in no index.
   Block* make(SegmentMemory& memory, BlockGroup& group, StreamId stream, AddressRange range, BlockState state);
   void destroy(Block* block);
 
-  /// Every block, in no order.
+  /// Visits every block, in no particular order.
   template <class Visit>
   void for_each(Visit&& visit) const {
     for (const Block& block : store_)
       if (block.memory != nullptr) visit(block);
   }
 
-  /// Into or out of the index of its state: free blocks by size, unmapped ones by address.
+  /// Adds the block to, or removes it from, the index of its state: free blocks by size, unmapped ones by address.
   void index(Block* block);
   void unindex(Block* block);
 
@@ -52,7 +52,7 @@ class BlockMap {
   /// Cuts `block` after `size` bytes. Returns the rest; `block` keeps the front. Neither is indexed.
   Block* cut_back(Block* block, Bytes size);
 
-  /// Swallows the neighbours that are in the same state (I2). pre: `block` is not indexed; they are.
+  /// Merges the neighbours that are in the same state into `block` (I2). pre: `block` is not indexed, they are.
   void merge(Block* block);
 
  private:

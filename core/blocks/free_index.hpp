@@ -1,11 +1,11 @@
 #pragma once
 
-// FreeIndex: the free blocks of one stream, in order of (size, age of the segment, address): best fit. Ties go to the
-// lowest address, or to the highest where memory grows downwards.
+// FreeIndex: the free blocks of one stream, in the order (size, serial number of the segment, address), for best fit.
+// The lowest address comes first, or the highest where memory grows downwards (Ties).
 //
-// Blocks lie in bins by size, 32 bins to a power of two, with a bitmap of the bins that are not empty. A bin is a small
-// sorted array. So a search looks at two words of the bitmap and one array; insertion and removal move a few entries in
-// one cache line or two. Sizes are multiples of 512 bytes, and below 16 KiB each has a bin of its own.
+// Blocks are in bins by size, 32 bins to a power of two, with a bitmap of the bins that are not empty. A bin is a small
+// sorted array. So a search reads a few words of the bitmap and one or two arrays; insertion and removal move a few
+// entries in one or two cache lines. Sizes are multiples of 512 bytes, and each size below 16 KiB has its own bin.
 
 #include <array>
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace memlake {
 
 class FreeIndex {
  public:
-  /// Which of several blocks of one size comes first.
+  /// Which address comes first among blocks of one size in one segment.
   enum class Ties { low, high };
 
   FreeIndex() = default;
@@ -29,17 +29,17 @@ class FreeIndex {
   /// pre: it was inserted, and neither its size nor its address changed since.
   void erase(const Block* block);
 
-  /// The smallest block of at least `size` bytes, the lowest of those; null if there is none.
+  /// The first block of at least `size` bytes in order; null if there is none.
   [[nodiscard]] Block* best_fit(Bytes size) const;
 
   /// The block behind `block` in order; null at the end.
   [[nodiscard]] Block* after(const Block* block) const;
-  /// The block before (size, address 0) in order; null at the beginning.
+  /// The last block of less than `size` bytes in order; null if there is none.
   [[nodiscard]] Block* last_below(Bytes size) const;
   [[nodiscard]] Block* before(const Block* block) const;
 
-  /// Every entry, for checks: visit(block, is_current). It is current if the block still has the size and the place
-  /// that it was inserted with; the other functions rely on that.
+  /// Visits every entry, for checks: visit(block, is_current). An entry is current if its block still has the size and
+  /// the place that it was inserted with; the other functions rely on that.
   template <class Visit>
   void for_each_entry(Visit&& visit) const {
     for (std::size_t bin = next_bin(0); bin != kBins; bin = next_bin(bin + 1))
@@ -51,7 +51,7 @@ class FreeIndex {
   [[nodiscard]] Block* last() const;
 
  private:
-  // The key is stored beside the pointer: comparing must not touch the blocks themselves.
+  // The key is stored beside the pointer, so that comparisons do not access the blocks themselves.
   struct Entry {
     std::uint64_t size;
     std::uint64_t serial;
@@ -78,7 +78,7 @@ class FreeIndex {
     return block.memory != nullptr && entry.size == block.size.count && entry.serial == block.memory->serial &&
            entry.address == place_of(block);
   }
-  /// What orders blocks of one size in one segment.
+  /// The key that orders blocks of one size in one segment.
   [[nodiscard]] std::uint64_t place_of(const Block& block) const { return block.address.value ^ flip_; }
 
   std::uint64_t flip_ = 0;

@@ -1,7 +1,7 @@
 #pragma once
 
-// A number that stands for all blocks that are live or pending. It changes only where a block becomes or stops being
-// one of them, so a check that adds them up anew finds out whether anything else has touched one (I8).
+// A digest of all live and pending blocks. The pool updates it only when a block starts or stops being one of them. A
+// check computes it again from the blocks, and so detects any other change of such a block (I8).
 
 #include <cstdint>
 
@@ -9,7 +9,7 @@
 
 namespace memlake {
 
-/// What one block adds to it, by exclusive or.
+/// The part of one block; the digest is the exclusive or of all parts.
 inline std::uint64_t live_digest(const Block& block) {
   // The finaliser of MurmurHash3: every bit of the input changes about half of the output.
   std::uint64_t x = block.address.value ^ (block.size.count * 0x9E3779B97F4A7C15u) ^ block.id;

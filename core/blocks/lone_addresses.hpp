@@ -1,9 +1,10 @@
 #pragma once
 
-// LoneAddresses: where ranges would lie if a pool were alone in the address space. PyTorch takes the lowest place of
-// its expandable segments, so the order of their addresses decides where memory is mapped. The driver places a
-// reservation wherever the rest of the process leaves room; a replay must not depend on what else runs. So the order is
-// that of addresses of our own, given out as an idle driver does: the lowest gap that is large enough.
+// LoneAddresses: the addresses that ranges would have if the pool were alone in the address space. PyTorch takes the
+// lowest place of its expandable segments, so the order of their addresses decides where memory is mapped. The driver
+// places a reservation where the rest of the process leaves room, but a replay must not depend on other code. So
+// segments are ordered by addresses that this class assigns as an idle driver does: the lowest gap that is large
+// enough.
 
 #include <cstdint>
 #include <map>
@@ -15,7 +16,7 @@ namespace memlake {
 class LoneAddresses {
  public:
   Address take(Bytes size);
-  /// pre: `begin` is what `take` gave.
+  /// pre: `take` returned `begin`.
   void give_back(Address begin);
 
  private:
