@@ -1,7 +1,7 @@
 #pragma once
 
-// DriverEvents: the driver's own events, recorded in streams and used again and again. An event belongs to a device and
-// is recorded in that device's streams; any stream may wait for it.
+// DriverEvents: an EventSource that records CUDA events in streams and reuses them. An event belongs to a device and is
+// recorded in that device's streams; any stream may wait for it.
 
 #include <memory>
 #include <optional>
@@ -43,7 +43,7 @@ class DriverEvents final : public EventSource {
     std::size_t device;
   };
 
-  /// As the program knows it; nothing once it was destroyed.
+  /// The stream's name in StreamOrder; std::nullopt after it was destroyed.
   [[nodiscard]] std::optional<StreamOrder::Stream> name_of(StreamId stream) const;
   [[nodiscard]] const StreamOrder& order() const { return devices_.front()->library().order(); }
 

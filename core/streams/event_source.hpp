@@ -1,7 +1,7 @@
 #pragma once
 
-// EventSource: how the pool learns that a stream has passed a point. Real CUDA events in a live pool; in a replay the
-// trace says when they are complete.
+// EventSource: tells a pool whether a stream has passed a point. A live pool uses CUDA events; in a replay the trace
+// says when they are complete.
 
 #include <atomic>
 #include <cstdint>
@@ -15,7 +15,7 @@ class EventSource {
  public:
   /// Names one recorded point.
   using Ticket = std::uint64_t;
-  /// When something was freed, by the clock of those who say how streams are ordered.
+  /// A tick of StreamOrder, stored with a free.
   using Tick = std::uint64_t;
 
   EventSource() = default;
@@ -23,38 +23,41 @@ class EventSource {
   EventSource& operator=(const EventSource&) = delete;
   virtual ~EventSource() = default;
 
-  /// Marks the point that `stream` has reached, because of `block`.
+  /// Records the current end of `stream`, because `block` was freed.
   virtual Ticket record(StreamId stream, const Block& block) = 0;
-  /// Marks the point that `stream` has reached, whatever led there.
+  /// Records the current end of `stream`, for no particular block.
   virtual Ticket record_point(StreamId stream) = 0;
-  /// Lets later work of `waiter` wait on the device; the ticket stays valid.
+  /// Makes later work of `waiter` wait for the point on the device; the ticket stays valid.
   virtual void let_wait(StreamId waiter, Ticket ticket) = 0;
-  /// A ticket is used up when it is found done, waited for, or dropped.
+  /// Whether the stream has passed the point. A ticket is no longer valid once is_done() has returned true, or after
+  /// wait() or drop().
   virtual bool is_done(Ticket ticket) = 0;
-  /// Waits in the host until it is done.
+  /// The host waits until the stream has passed the point.
   virtual void wait(Ticket ticket) = 0;
-  /// Nobody asks for this one any more.
+  /// The ticket is no longer needed.
   virtual void drop(Ticket ticket) = 0;
-  /// The stream for the driver's own functions. Of one that was destroyed the default one, after a wait for the device.
+  /// The stream's handle for driver calls. If the stream was destroyed: the default stream, after a wait for the end of
+  /// the destroyed one.
   virtual CUstream handle_of(StreamId stream) = 0;
   /// The number of the device that the stream works on.
   [[nodiscard]] virtual std::size_t device_of(StreamId) const { return 0; }
-  /// Waits in the host until the stream has done everything.
+  /// The host waits until all work of the stream is complete.
   virtual void wait_for_stream(StreamId stream) = 0;
-  /// Whether a point of the stream can be recorded, or asked for, now and without waiting: not while it captures a
-  /// graph, nor once it was destroyed until its work is over.
+  /// Whether a point of the stream can be recorded or queried now: not while the stream captures a graph, and not while
+  /// work of a destroyed stream is known to run. If the end of a destroyed stream is unknown, recording is possible but
+  /// waits for the device.
   virtual bool can_record(StreamId) { return true; }
-  /// Whether it has. Waits only where a stream was destroyed whose last point nobody knows.
+  /// Whether all work of the stream is complete. Waits for the device only if the end of a destroyed stream is unknown.
   virtual bool is_idle(StreamId stream) = 0;
 
   [[nodiscard]] Tick now() const { return ticks_ == nullptr ? 0 : ticks_->load(std::memory_order_relaxed); }
-  /// Whether the program ordered later work of `waiter` behind what `stream` had been given at the tick.
+  /// Whether the program ordered later work of `waiter` behind the work that was queued on `stream` up to the tick.
   [[nodiscard]] virtual bool is_behind(StreamId, StreamId, Tick) const { return false; }
-  /// Whether the program waited for what `stream` had been given at the tick.
+  /// Whether the program has waited for the work that was queued on `stream` up to the tick.
   [[nodiscard]] virtual bool was_waited_for(StreamId, Tick) const { return false; }
 
  protected:
-  const std::atomic<Tick>* ticks_ = nullptr;  ///< null where nobody says anything
+  const std::atomic<Tick>* ticks_ = nullptr;  ///< null if the source knows no order of streams
 };
 
 }  // namespace memlake

@@ -1,13 +1,14 @@
 #pragma once
 
-// ReuseRules: when memory that was freed on one stream may serve a request of another. CUDA's three switches.
+// ReuseRules: when memory that was freed on one stream may serve a request of another stream. They are the three
+// switches of CUDA's memory pools.
 
 namespace memlake {
 
 struct ReuseRules {
-  bool follow_event_dependencies = true;    ///< the program ordered the streams so
-  bool allow_opportunistic = true;          ///< the stream that freed it has passed
-  bool allow_internal_dependencies = true;  ///< a wait on the device is inserted, when there is no other memory
+  bool follow_event_dependencies = true;    ///< if the program ordered that stream behind the free
+  bool allow_opportunistic = true;          ///< if the stream that freed it has passed the free
+  bool allow_internal_dependencies = true;  ///< behind a wait on the device, if there is no other memory
 
   bool operator==(const ReuseRules&) const = default;
 };

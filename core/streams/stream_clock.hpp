@@ -1,8 +1,8 @@
 #pragma once
 
-// StreamClock: how far each stream has come. What is freed gets a stamp; later one can ask whether the stream has
-// passed it. Recording an event for each free would be dear, so a stamp names an epoch of the stream, and an epoch ends
-// when somebody asks.
+// StreamClock: how far each stream has come. Freed memory gets a stamp; later the space asks whether the stream has
+// passed it. An event for each free would be expensive, so a stamp names an epoch of the stream, and an epoch ends,
+// with one event, when the space asks about it.
 
 #include <algorithm>
 #include <cstdint>
@@ -19,53 +19,54 @@ class StreamClock {
  public:
   using Stamp = std::uint64_t;
 
-  /// A moment in the order of a stream: by the stream's own progress, and by the clock of the order of streams.
+  /// The moment of a free: an epoch of its stream, and a tick of StreamOrder.
   struct Moment {
     Stamp stamp = 0;
     EventSource::Tick tick = 0;
-    /// The moment at which both have come: of memory that was joined, the later free counts.
+    /// The later of both. For merged memory the later free counts.
     [[nodiscard]] Moment later(Moment other) const {
       return {std::max(stamp, other.stamp), std::max(tick, other.tick)};
     }
   };
-  /// Since when, and for which stream, memory is free.
+  /// The stream and the moment of a free.
   struct Freed {
     StreamId stream;
     Moment at;
   };
-  /// Why a stream may have what was freed, without a wait.
+  /// Why a stream may reuse freed memory without a wait.
   enum class Reuse {
     none,     ///< it may not
-    own,      ///< it freed it itself
-    ordered,  ///< the program ordered it behind that
-    seen,     ///< the host has seen it to be over: so it is for everybody, whatever the rules are
-    passed,   ///< the other stream happens to have passed
+    own,      ///< the stream freed the memory itself
+    ordered,  ///< the program ordered the stream behind the free
+    seen,     ///< the host has waited for the free, so every stream may, whatever the rules are
+    passed,   ///< the stream that freed the memory happens to have passed the free
   };
 
   explicit StreamClock(EventSource& events) : events_(events) {}
 
-  /// Of memory that is freed now in the order of the stream.
+  /// The moment of a free that happens now in the order of the stream.
   [[nodiscard]] Moment now(StreamId stream) { return {of(stream).open, events_.now()}; }
-  /// Whether the stream has passed it. Asks the driver, and may record an event.
+  /// Whether the stream has passed the stamp. Asks the driver and may record an event.
   bool has_passed(StreamId stream, Stamp stamp);
   bool has_passed(const Freed& freed) { return has_passed(freed.stream, freed.at.stamp); }
-  /// Finds out whether the stream has done everything, without recording an event: one that is recorded now would
-  /// hardly be complete now.
+  /// Finds out whether all work of the stream is complete. Records no event, because an event recorded now would hardly
+  /// be complete yet.
   void look(StreamId stream);
-  /// By what the program has said and done; `passed` is not among it. Makes no driver call.
+  /// Decides by the order that the program has set up and by its host waits; never returns `passed`. Makes no driver
+  /// call.
   [[nodiscard]] Reuse known_reuse(StreamId stream, const Freed& freed, const ReuseRules& rules) const;
-  /// By every rule.
+  /// Decides by all rules; may ask the driver.
   Reuse reuse(StreamId stream, const Freed& freed, const ReuseRules& rules);
-  /// Waits in the host until it has.
+  /// The host waits until the stream has passed the stamp.
   void wait(StreamId stream, Stamp stamp);
   void wait(const Freed& freed) { wait(freed.stream, freed.at.stamp); }
-  /// Lets later work of `waiter` wait on the device for all work that `stream` has been given.
+  /// Makes later work of `waiter` wait on the device for all work queued on `stream` so far.
   void let_wait(StreamId waiter, StreamId stream);
 
  private:
   struct OfStream {
-    Stamp open = 1;    ///< the epoch that goes on
-    Stamp passed = 0;  ///< the last one that is known to be over
+    Stamp open = 1;    ///< the current epoch
+    Stamp passed = 0;  ///< the last epoch that the stream is known to have passed
     std::deque<std::pair<Stamp, EventSource::Ticket>> ended = {};
   };
 
@@ -73,7 +74,7 @@ class StreamClock {
     if (streams_.size() <= stream) streams_.resize(std::size_t{stream} + 1);
     return streams_[stream];
   }
-  /// Ends the open epoch if the stamp is of it.
+  /// Ends the open epoch if the stamp belongs to it.
   void end_epoch(StreamId stream, OfStream& of, Stamp stamp);
 
   EventSource& events_;

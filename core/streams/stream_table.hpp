@@ -1,10 +1,10 @@
 #pragma once
 
-// StreamTable: the streams a pool has met, each with the small number by which its blocks know it.
+// StreamTable: the streams that a pool has seen, each with the number that its blocks store.
 //
-// CUDA may give a new stream the handle of a destroyed one, while work of the old one is still running. Where the owner
-// of a stream is known, such a stream gets a number of its own, so memory that the old one freed is not handed to the
-// new one unseen. Of a stream that somebody else owns only the handle is known.
+// CUDA may give a new stream the handle of a destroyed one, while work of the old one is still running. If the owner of
+// a stream is known, the new stream gets a new number, so that the pool does not give it memory of the old stream
+// without a check. For a stream of another library the pool knows only the handle.
 
 #include <cstdint>
 #include <memory>
@@ -19,26 +19,26 @@ namespace memlake {
 /// A stream as a caller names it.
 struct StreamName {
   CUstream handle = nullptr;                     ///< null: the default stream
-  std::shared_ptr<StreamOwner> owner = nullptr;  ///< null: the default stream, or somebody else's
+  std::shared_ptr<StreamOwner> owner = nullptr;  ///< null: the default stream, or one of another library
   std::size_t device = 0;                        ///< the number of its device in the pool
 };
 
 class StreamTable {
  public:
-  /// The default stream of the first device is there from the start, with number 0.
+  /// The default stream of the first device always has number 0.
   StreamTable() : streams_(1) {}
 
-  /// Its number; a new one for a stream that was not met before. Throws Error(config) for the per-thread default
-  /// stream, which is another stream in every thread.
+  /// The stream's number; a new stream gets a new one. Throws Error(config) for the per-thread default stream, which is
+  /// a different stream in every thread.
   StreamId number_of(const StreamName& stream);
-  /// Only if it was met before.
+  /// std::nullopt if the pool has not seen the stream.
   [[nodiscard]] std::optional<StreamId> known_number_of(const StreamName& stream) const;
 
   [[nodiscard]] CUstream handle_of(StreamId stream) const { return streams_[stream].handle; }
   [[nodiscard]] std::size_t device_of(StreamId stream) const { return streams_[stream].device; }
-  /// False once a stream whose owner is known was destroyed; then nobody can wait for it by its handle.
+  /// False after a stream with a known owner was destroyed; then its handle is invalid.
   [[nodiscard]] bool is_alive(StreamId stream) const;
-  /// The last point of a stream that is not alive; null if nobody recorded it.
+  /// The last event of a stream that is not alive; null if none was recorded.
   [[nodiscard]] const EventOwner* end_of(StreamId stream) const {
     return streams_[stream].end == nullptr ? nullptr : streams_[stream].end->event.get();
   }
