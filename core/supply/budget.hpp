@@ -1,7 +1,7 @@
 #pragma once
 
-// Budget: how much a pool may hold, and how much it holds in all its spaces together. Only the ledgers of its spaces
-// change the level.
+// Budget: the limit of a pool, and the memory that all its spaces together hold. Only the ledgers of the spaces add to
+// it or subtract from it.
 
 #include <atomic>
 #include <limits>
@@ -15,9 +15,9 @@ struct Budget {
 
   explicit Budget(Bytes most) : limit(most) {}
 
-  Bytes limit;      ///< what may be held; kUnlimited for no limit
+  Bytes limit;      ///< the most that may be held; kUnlimited for no limit
   TidalLevel held;  ///< physical memory, created and not released
-  Bytes promised;   ///< memory that threads are making in unlocked scopes: no other request may plan with it
+  Bytes promised;   ///< memory that threads are creating in unlocked scopes; other requests must not count on it
   std::atomic<std::uint64_t> held_now{0};  ///< held.now for threads without the pool's lock
 
   void add(Bytes bytes) {
@@ -29,7 +29,7 @@ struct Budget {
     held_now.store(held.now.count, std::memory_order_relaxed);
   }
 
-  /// Whether as much as `mark` is held and less was since this last answered yes.
+  /// Whether at least `mark` is held now, and less was held at some time since this last returned true.
   bool has_risen_to(Bytes mark) {
     if (held.now < mark || held.low >= mark) return false;
     held.settle();

@@ -1,7 +1,7 @@
 #pragma once
 
-// Ledger: what one space holds, and where. Every byte that a space creates or releases passes its ledger, which keeps
-// the budget of the pool up to date. There is no other count of held memory.
+// Ledger: the account of one space: how much it holds, and where. A space reports every byte that it creates or
+// releases to its ledger, which updates the budget of the pool. There is no other count of held memory.
 
 #include <memory>
 #include <utility>
@@ -19,10 +19,11 @@ class Ledger {
   friend struct test::LedgerSabotage;  // breaks it, so that tests see what a check reports
 
  public:
-  /// `places`: where memory can lie, by number: the devices of the space.
+  /// `places`: the number of places where memory can lie, which are the devices of the space.
   explicit Ledger(std::shared_ptr<Budget> budget, std::size_t places = 1)
       : budget_(std::move(budget)), places_(places) {}
-  /// Of a space inside another one: what it holds, the outer space holds, too. `outer` must outlive it.
+  /// The ledger of a space inside another one; its held memory also counts for the outer space. `outer` must outlive
+  /// it.
   static Ledger inside(Ledger& outer) {
     Ledger ledger(outer.budget_);
     ledger.outer_ = &outer;
@@ -34,10 +35,10 @@ class Ledger {
   /// Physical memory, created and not released.
   [[nodiscard]] Bytes held() const { return held_; }
   [[nodiscard]] Bytes held_on(std::size_t place) const { return places_[place].held; }
-  /// Memory that a thread is making in an unlocked scope.
+  /// Memory that threads are creating in unlocked scopes.
   [[nodiscard]] Bytes promised() const { return promised_; }
   [[nodiscard]] Bytes promised_on(std::size_t place) const { return places_[place].promised; }
-  /// Memory on the host beside that, for which the devices had no room. No limit counts it.
+  /// Host memory that was used because the devices had no room. It is not part of held(), and no limit counts it.
   [[nodiscard]] const Level& spilled() const { return spilled_; }
 
   void add(Bytes bytes, std::size_t place = 0) {
@@ -64,7 +65,7 @@ class Ledger {
   void unspill(Bytes bytes) { spilled_.subtract(bytes); }
   void reset_spilled_peak() { spilled_.peak = spilled_.now; }
 
-  /// What this space may hold: the limit less what the pool holds, or is making, elsewhere.
+  /// The most that this space may hold: the limit minus the memory that the pool holds, or is creating, elsewhere.
   [[nodiscard]] Bytes most() const {
     if (budget_->limit == Budget::kUnlimited) return budget_->limit;
     const Bytes elsewhere = (budget_->held.now - held_) + (budget_->promised - promised_);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Level: a number of bytes now, and the most it ever was.
+// Level: a current number of bytes and its peak.
 
 #include <algorithm>
 
@@ -19,7 +19,7 @@ struct Level {
   void subtract(Bytes bytes) { now = now - bytes; }
 };
 
-/// A level that remembers how low it was, too: for whoever wants to know when it rises over a mark again.
+/// A level that also keeps its lowest value, so that a caller can see that it has risen to a mark again.
 struct TidalLevel : Level {
   Bytes low;  ///< since settle()
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Limits: what a pool may hold, by each of the settings that say so. The smallest one binds.
+// Limits: the settings that limit how much a pool may hold. The smallest one applies.
 
 #include <algorithm>
 

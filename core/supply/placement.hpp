@@ -1,14 +1,14 @@
 #pragma once
 
-// Where new memory is made.
+// Where new memory is created.
 
 namespace memlake {
 
-/// On which of several devices new memory is made.
+/// On which of several devices new memory is created.
 enum class Placement {
   fill,     ///< the first that has room
-  balance,  ///< the one of which the smallest share is held
-  near,     ///< the one that the request's stream works on, then as fill
+  balance,  ///< the one of which the pool holds the smallest share
+  near,     ///< the device of the request's stream, then as fill
 };
 
 /// Where the memory of a space lies.

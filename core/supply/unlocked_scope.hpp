@@ -1,13 +1,13 @@
 #pragma once
 
-// UnlockedScope: a scope in which a thread does not hold its pool's lock, because it makes long driver calls and other
-// threads go on with the memory that is there. docs/design/0012-... gives the rules.
+// UnlockedScope: a scope in which a thread makes long driver calls without holding its pool's lock, so that other
+// threads can use the memory that exists. docs/design/0012-... gives the rules.
 
 #include <cstdint>
 
 namespace memlake {
 
-/// Gives up and takes the lock of a pool. A pool without a lock has none.
+/// Unlocks and locks a pool. A pool without a lock has no Unlocker.
 class Unlocker {
  public:
   Unlocker() = default;
