@@ -1,6 +1,6 @@
 #pragma once
 
-// What must always hold of the address ranges of a space.
+// A check of the address ranges of a space.
 
 #include <vector>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Attempt: the search for memory on behalf of one request, with a log of everything that was tried.
+// Attempt: the search for memory for one request, with a log of everything that was tried.
 
 #include <vector>
 
@@ -13,17 +13,17 @@ struct Request {
   StreamId stream;
 };
 
-/// One thing that was tried for a request: an entry of a log.
+/// One entry of that log.
 struct Tried {
   enum class What {
     new_segment,      ///< new memory in one piece
-    new_addresses,    ///< addresses with nothing behind them
-    map,              ///< new memory behind addresses
-    wait_for_events,  ///< in the host
-    release,          ///< cached memory went back to the driver
+    new_addresses,    ///< addresses without memory
+    map,              ///< new memory, mapped at addresses that exist
+    wait_for_events,  ///< the host waits
+    release,          ///< cached memory, released to the driver
     wait_on_device,   ///< streams that own pending memory wait for those that use it
     gather,           ///< memory from elsewhere, moved or mapped a second time
-    spill,            ///< memory of the host
+    spill,            ///< host memory
   };
   What what;
   bool has_failed;  ///< the driver had no memory for it
@@ -33,12 +33,12 @@ struct Attempt {
   Request request;
   Bytes rounded;
   bool has_failed = false;   ///< the driver had no memory for the last try
-  bool is_retry = false;     ///< everything cached was given back before
+  bool is_retry = false;     ///< tried again after all cached memory was released, or (CUDA's pools) after a wait
   bool starts_over = false;  ///< a rung changed so much that the ladder begins again
   bool is_hopeless = false;  ///< a rung found that no later one can help
   std::vector<Tried> tried = {};
 
-  /// The same request from the first rung; the log goes on.
+  /// Begins again at the first rung; the log is kept.
   void start_over() {
     has_failed = false;
     is_retry = false;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Facets: interfaces that some spaces have. A space derives from those it has and names them in its constructor; code
-// above asks for the facet, never for the policy.
+// Facets: optional interfaces of a space. A space derives from those it has and sets them in its constructor. Code
+// above asks for a facet, never for a policy.
 
 #include <functional>
 #include <memory>
@@ -15,16 +15,17 @@
 
 namespace memlake {
 
-/// The driver frees in the order of any stream that the caller names: no event is needed for a block that is freed on
-/// another stream than its own.
+/// The driver frees memory in the order of any stream that the caller names. So no event is needed for a block that is
+/// freed on another stream than its own.
 class OrderedFrees {
  public:
   virtual ~OrderedFrees() = default;
-  /// The part of giving a block back that may fail, before anything is counted. post: give_back() is next.
+  /// The part of a free that may fail; called before the pool changes its counters. The next call is give_back().
   virtual void free_in_order(Block& block, StreamId stream) = 0;
 };
 
-/// Rules say when freed memory reaches other streams. A space without them gives it to no other stream before a wait.
+/// Rules decide when another stream may reuse freed memory. A space without them gives it to no other stream before a
+/// wait.
 class StreamReuse {
  public:
   virtual ~StreamReuse() = default;
@@ -36,7 +37,7 @@ class StreamReuse {
 class SeveralOwners {
  public:
   virtual ~SeveralOwners() = default;
-  /// The streams that may use the block's bytes once it was given back.
+  /// The streams that may use the block's bytes after it was freed.
   virtual void for_each_owner(const Block& block, const std::function<void(StreamId)>& visit) const = 0;
 };
 
@@ -52,12 +53,12 @@ class Crowding {
 class SeveralPlaces {
  public:
   virtual ~SeveralPlaces() = default;
-  /// The bytes of a block in order, by the number of the device that they lie on; the number of devices means: the
-  /// host.
+  /// Visits the pieces of a block in order, each with the number of its device and its size. The number after the last
+  /// device means the host.
   virtual void for_each_piece(const Block& block, const std::function<void(std::size_t, Bytes)>& visit) const = 0;
 };
 
-/// A request that failed may leave addresses that nothing was ever mapped to, as PyTorch's do.
+/// As in PyTorch, a failed request may leave addresses at which no memory was ever mapped.
 class BareAddresses {
  public:
   virtual ~BareAddresses() = default;
@@ -68,11 +69,11 @@ class BareAddresses {
 class PeerAccess {
  public:
   virtual ~PeerAccess() = default;
-  /// Lets devices read and write all memory of the space, and takes the right from others; all of it, or nothing.
+  /// Gives `added` the right to read and write all memory of the space, and takes it from `removed`; all or nothing.
   virtual void change_access(const Devices& added, const Devices& removed) = 0;
 };
 
-/// The driver itself counts what is held and in use, and releases free memory when the program synchronises.
+/// The driver itself counts the memory that is held and in use, and releases free memory when the program synchronises.
 class DriverCounts {
  public:
   virtual ~DriverCounts() = default;
@@ -84,7 +85,7 @@ class DriverCounts {
   virtual void reset_held_peak() = 0;
 };
 
-/// A figure that only one policy counts, under its name.
+/// The name and the value of a figure that only one policy has.
 using Counter = std::pair<const char*, std::variant<std::uint64_t, double>>;
 
 class PolicyCounters {

@@ -37,11 +37,11 @@ struct InvariantReport {
     bool has_sign = false;
   };
 
-  // Compiled once, and not for every sentence.
+  // In the .cpp, so that it is compiled once and not for every sentence.
   void say(std::initializer_list<Part> parts);
 };
 
-/// How a block is called in such a sentence.
+/// The description of a block in such a sentence.
 std::string place(const Block& block);
 
 }  // namespace memlake

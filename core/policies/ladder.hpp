@@ -1,7 +1,7 @@
 #pragma once
 
-// The ladder of a request: what is tried, in order, when no free block serves it. Each space lists its rungs;
-// pool/acquire.cpp climbs them.
+// The ladder of a request: the ordered list of attempts when no free block serves it. Each space lists its rungs;
+// pool/acquire.cpp tries them in order.
 
 #include <cstdint>
 #include <span>
@@ -14,24 +14,24 @@ enum class Rung : std::uint8_t {
   wait_for_events,  ///< the host waits until no block is pending
 
   // The space does all others.
-  search,              ///< its free blocks, once more
+  search,              ///< searches its free blocks once more
   search_ordered,      ///< free memory of other streams that the program has ordered before this request
-  collect_garbage,     ///< old free segments go back to the driver, above PyTorch's threshold
+  collect_garbage,     ///< releases old free segments, above PyTorch's threshold
   grow,                ///< new memory
-  grow_with_rest,      ///< new memory once more, if the driver refused: as much as it has left
-  release_oversize,    ///< blocks above PyTorch's max_split_size go back, and new memory if they were enough
-  release_cached,      ///< every free block goes back to the driver
-  release_of_streams,  ///< free memory of other streams goes back, and then as `gather` and `grow`
-  wait_for_threads,    ///< until the threads are done that are making memory in unlocked scopes
+  grow_with_rest,      ///< new memory once more after a refusal, no more than the driver has left
+  release_oversize,    ///< releases blocks from PyTorch's max_split_size on, then new memory if they were enough
+  release_cached,      ///< releases every free block to the driver
+  release_of_streams,  ///< releases free memory of other streams, then as `gather` and `grow`
+  wait_for_threads,    ///< waits until the threads that create memory in unlocked scopes are done
   wait_if_scarce,      ///< the host waits for streams if a bad placement would now mean out of memory
   gather_first,        ///< as `gather`, for requests that are large enough to prefer it to new memory
-  gather,              ///< free memory that lies apart, mapped side by side
+  gather,              ///< maps free memory that lies apart side by side
   gather_asking,       ///< the same if the driver has more memory now than it had
   gather_waiting,      ///< the same after the host has waited for the streams of free memory
-  evict_views,         ///< cached views are unmapped if the driver refused, and then as `gather`
-  make_small_room,     ///< a free chunk goes back if there is no room for a small segment
-  release_for_small,   ///< a free chunk goes back, and the ladder begins again
-  spill,               ///< memory of the host
+  evict_views,         ///< unmaps cached views if the driver refused, then as `gather`
+  make_small_room,     ///< releases a free chunk if there is no room for a small segment
+  release_for_small,   ///< releases a free chunk, then the ladder begins again
+  spill,               ///< host memory
 };
 
 using Ladder = std::span<const Rung>;

@@ -1,7 +1,7 @@
 #pragma once
 
-// From the struct of a policy's options to its PolicyEntry: each option is one row that ties a key to a member. Its
-// kind follows from the member's type, its default from the struct.
+// Makes a PolicyEntry from the struct of a policy's options. Each option is one row with a key and a member. The kind
+// of an option follows from the member's type, its default from the struct.
 
 #include <algorithm>
 #include <functional>
@@ -19,17 +19,17 @@ namespace memlake {
 
 template <class Options>
 struct OptionRow {
-  /// Something that gives a reference to a value of the options: a member, or a function for a value deeper inside.
+  /// Gives a reference to a value of the options: a member, or a function for a nested value.
   using Member = std::variant<bool Options::*, bool& (*)(Options&), Bytes Options::*, std::uint64_t Options::*,
                               double Options::*, Divisions Options::*>;
 
   const char* key;
   Member member;
-  const char* value;  ///< what it may be: completes "KEY must be ..."
+  const char* value;  ///< the allowed values: completes "KEY must be ..."
   const char* help;
-  bool is_in_mib = false;                     ///< a size that is written in MiB, as PyTorch's are
-  const char* default_words = nullptr;        ///< where the struct's default cannot be written
-  bool (*accepts)(const Options&) = nullptr;  ///< whether this option is as `value` says; null: always
+  bool is_in_mib = false;                     ///< a size that is written in MiB, as in PyTorch
+  const char* default_words = nullptr;        ///< for a default that cannot be written as a value
+  bool (*accepts)(const Options&) = nullptr;  ///< whether the value is allowed; null: always
 };
 
 /// A policy as its folder describes it.
@@ -41,9 +41,9 @@ struct PolicyTable {
   Options defaults;
   std::vector<OptionRow<Options>> rows;
   std::unique_ptr<Space> (*make)(const Options&, const Devices&, EventSource&, std::shared_ptr<Budget>);
-  /// Takes what it can use of a pool's arguments.
+  /// Copies those of the pool's arguments that the policy uses.
   void (*take)(Options&, const PoolArguments&) = [](Options&, const PoolArguments&) {};
-  /// Decides and checks what no option can alone. Throws Error(config).
+  /// Sets and checks values that depend on several options. Throws Error(config).
   void (*finish)(Options&, const std::vector<Setting>& given) = [](Options&, const std::vector<Setting>&) {};
 };
 

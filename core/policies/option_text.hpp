@@ -1,7 +1,7 @@
 #pragma once
 
-// The text that describes policies and pools: "stitch,frag_limit:64MiB", "key:value,key:value". This reader cuts it
-// into settings and reads their values. A value that cannot be meant is refused with a sentence that names its key.
+// The text that describes policies and pools: "stitch,frag_limit:64MiB", "key:value,key:value". These functions split
+// it into settings and parse their values. They refuse an invalid value with a sentence that names its key.
 
 #include <array>
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Setting {
   std::string value;
 };
 
-/// A number for each of 1 MiB, 2 MiB, ... 32 GiB and more.
+/// One number for each size of 1 MiB, 2 MiB, ... 32 GiB and more.
 using Divisions = std::array<std::uint32_t, 16>;
 
 /// The entries of a text, in their order. Blanks are ignored. A first entry without a colon is the name of a policy: it
@@ -30,7 +30,7 @@ std::vector<Setting> read_settings(std::string_view text);
 /// Throws Error(config): "KEY must be WANTED, got 'VALUE'".
 [[noreturn]] void refuse(const Setting& setting, std::string_view wanted);
 
-// Each reads one value, and says `wanted` of a text that is none.
+// Each parses one value. For an invalid text it calls refuse() with `wanted`.
 
 /// "4GiB", "512MB", "1.5G", "4096".
 Bytes parse_size(const Setting& setting, std::string_view wanted = "a size such as 4GiB, 512MB or 4096");
@@ -47,14 +47,14 @@ Divisions parse_divisions(const Setting& setting, std::string_view wanted);
 /// "90%"; false if the value is no percentage at all.
 bool parse_percentage(const Setting& setting, double& share);
 
-// The same values as text that can be read again.
+// The same values as text that the functions above can parse.
 
 std::string size_text(Bytes size);  ///< in the largest unit of which it is a whole number: "128MiB"
 std::string number_text(double number);
 
-/// In quotes, cut to a length that fits into a sentence. What is no printable ASCII is escaped.
+/// The text in quotes, cut to a length that fits into a sentence. Bytes that are not printable ASCII are escaped.
 std::string shown(std::string_view text);
-/// The word that was probably meant; "" if none is near.
+/// The known word that is most similar; "" if none is similar enough.
 std::string_view nearest(std::string_view word, std::span<const std::string_view> known);
 /// "a", "a and b", "a, b and c" for the last word "and".
 std::string listed(std::span<const std::string> words, std::string_view last_word);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Outlook: what a space could have done for a request that it has just refused. The policy's share of the answer to
-// "why is there no memory"; pool/shortage.hpp has the whole answer.
+// Outlook: the memory that a space could have provided for a request that it has just refused. It is the policy's part
+// of the description of a shortage; pool/shortage.hpp has all of it.
 
 #include <string>
 
@@ -11,20 +11,20 @@ namespace memlake {
 
 struct Outlook {
   Bytes page{1};              ///< new memory for such a request comes in multiples of this
-  Bytes room{0};              ///< new memory that the limit and the driver leave to the space
-  Bytes free_for_it{0};       ///< free memory that the request may take: of its stream and its group
-  Bytes grows_from{0};        ///< of the range below: the free memory in it
-  Bytes in_one_range{0};      ///< the most that the space could have shown in one range, new memory included
-  bool is_there_now = false;  ///< a free block fits: a wait set it free, and the policy had searched before
-  std::string advice = {};    ///< what helps where enough memory is free and yet none of it fits
+  Bytes room{0};              ///< new memory that the limit and the driver still allow
+  Bytes free_for_it{0};       ///< free memory that the policy may use for the request
+  Bytes grows_from{0};        ///< free memory that is part of in_one_range
+  Bytes in_one_range{0};      ///< the largest contiguous range that the space could have provided, new memory included
+  bool is_there_now = false;  ///< a free block fits: a wait freed it after the policy's last search
+  std::string advice = {};    ///< for the case that enough memory is free, but none of it fits
 };
 
-// Other policies are named only where what they can do was counted.
+// An advice names another policy only if the figures show that it may help.
 
-/// What a policy that moves memory can move at once, on the devices of today.
+/// The unit in which a policy can move memory on current devices.
 inline constexpr Bytes kMovable = MiB * 2;
 
-/// Ends an advice. `movable`: free memory in whole pieces of kMovable, and room for new memory.
+/// The end of an advice. `movable`: free memory in whole pieces of kMovable, plus room for new memory.
 std::string advice_about_moving(Bytes rounded, Bytes movable);
 
 }  // namespace memlake

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a policy says about itself: its name, what it can do, its options with the keys of their text, and how a space
-// is made of them. The folder of each policy defines one PolicyEntry; policies/registry/ lists them.
+// The description of a policy: its name, its capabilities, its options with their keys, and a function that makes a
+// space from them. The folder of each policy defines a PolicyEntry; policies/registry/ lists them.
 
 #include <functional>
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace memlake {
 
-/// What pools of a policy can do. A caller asks this, and compares no names.
+/// The capabilities of a policy's pools. Callers check these and compare no names.
 struct Capabilities {
   bool several_devices = false;
   bool host_memory = false;
@@ -47,20 +47,20 @@ inline constexpr NamedCapability kCapabilities[] = {
     {"approximate", &Capabilities::approximate, "its figures on the emulator are not those of the real thing"},
 };
 
-/// What a pool says about its memory, whatever its policy. A policy uses what its capabilities name.
+/// The arguments of a pool that concern its memory. A policy uses those for which it has the capability.
 struct PoolArguments {
   Placement placement = Placement::fill;
   Location location = Location::device;
   bool may_spill = false;
-  Bytes max_size{0};  ///< what CUDA's own pool may hold, its maxSize; 0: no such cap
+  Bytes max_size{0};  ///< maxSize of CUDA's own pool; 0: no such limit
 };
 
 /// One option, described.
 struct Option {
-  std::string key;            ///< in a text
+  std::string key;            ///< in a configuration text
   const char* kind;           ///< flag, size, mib, count, number or divisions
-  std::string value;          ///< what it may be, in words
-  std::string default_value;  ///< a value that can be written, or words where leaving it out is the only way to say it
+  std::string value;          ///< the allowed values, in words
+  std::string default_value;  ///< a value that can be written, or words if only leaving the key out means the default
   std::string help;           ///< what it does, in one line
 };
 
@@ -72,18 +72,18 @@ class PolicyOptions {
   PolicyOptions& operator=(const PolicyOptions&) = delete;
   virtual ~PolicyOptions() = default;
 
-  /// The settings that were given, in the order of the options, each once; sizes as plain numbers.
+  /// The settings that the caller gave, in the order of the options, each once; sizes in bytes without a unit.
   [[nodiscard]] virtual std::vector<Setting> given() const = 0;
   [[nodiscard]] virtual SpaceMaker space_maker(const PoolArguments& arguments) const = 0;
 };
 
-/// A key that is read without any effect, and why.
+/// A key that has no effect, and the reason.
 struct IgnoredKey {
   const char* key;
   const char* reason;
 };
 
-/// A key that only its default may be given for, and why.
+/// A key for which only the default value is accepted, and the reason.
 struct RefusedKey {
   const char* key;
   const char* accepted;  ///< the value that has no effect; "" if there is none
@@ -98,11 +98,11 @@ struct PolicyEntry {
   /// Reads settings of these options. Throws Error(config).
   std::function<std::shared_ptr<const PolicyOptions>(const std::vector<Setting>&)> read;
 
-  /// A key that chooses this policy by its value, True or False; "" if there is none. PyTorch's has
+  /// A key that chooses this policy by its value, True or False; "" if there is none. PyTorch's policies have
   /// expandable_segments.
   std::string flag{};
   bool flag_value = false;
-  /// Whether one of its keys chooses it where a text names no policy.
+  /// Whether any of its keys chooses it if a text names no policy.
   bool is_meant_by_its_keys = false;
   std::vector<IgnoredKey> ignored{};
   std::vector<RefusedKey> refused{};
