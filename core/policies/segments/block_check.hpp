@@ -1,6 +1,6 @@
 #pragma once
 
-// What must always hold of segments and their blocks, verified from the blocks themselves.
+// Checks the invariants of segments and their blocks, from the blocks themselves.
 
 #include <vector>
 
@@ -9,8 +9,8 @@
 
 namespace memlake {
 
-/// I1, I2 and I3 of all blocks, that `segments` is in the order of their places (I5), and that free blocks are offered
-/// to the stream of their segment (I6).
+/// Checks I1, I2 and I3 of all blocks, that `segments` is in the order of their places (I5), and that each free block
+/// is in the free index of its segment's stream (I6).
 void check_blocks(const BlockMap& map, const std::vector<const SegmentMemory*>& segments, InvariantReport& report);
 
 }  // namespace memlake

@@ -1,4 +1,4 @@
-// Verifies what must always hold of segments and their blocks, from the blocks themselves.
+// Checks the invariants of a SegmentSpace, from the blocks themselves.
 
 #include "policies/address_check.hpp"
 #include "policies/segments/block_check.hpp"

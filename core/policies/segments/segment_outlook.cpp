@@ -1,4 +1,4 @@
-// The part of SegmentSpace that says what it could have done for a request that it refused.
+// The part of SegmentSpace that computes the memory that it could have provided for a refused request.
 
 #include <algorithm>
 

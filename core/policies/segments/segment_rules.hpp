@@ -1,7 +1,7 @@
 #pragma once
 
-// SegmentRules: decide how a space that cuts blocks out of segments meets a request. They touch nothing: SegmentSpace
-// asks them for a block, on a miss for the steps of each rung, and carries each step out.
+// SegmentRules: the decisions of a policy that allocates blocks from segments. The rules change no memory: SegmentSpace
+// asks them for a block, and on a miss for the steps of each rung, and executes each step.
 
 #include <optional>
 #include <vector>
@@ -11,48 +11,48 @@
 
 namespace memlake {
 
-/// What a space knows and its rules may ask for.
+/// The state of a space that its rules may read.
 struct SegmentView {
   const BlockMap& blocks;
   Bytes held;
   Bytes device_total;
-  Bytes limit;  ///< what may be held; the largest number if there is no limit
+  Bytes limit;  ///< the most that may be held; the largest number if there is no limit
 
-  /// What the limit leaves.
+  /// How much more may be held.
   [[nodiscard]] Bytes room() const { return limit > held ? limit - held : Bytes{0}; }
 };
 
-/// What new memory could have done for a request.
+/// How new memory could have served a request.
 struct Growth {
-  Bytes page{1};          ///< it comes in multiples of this
-  Bytes grows_from{0};    ///< free memory that it would have been added to
-  Bytes in_one_range{0};  ///< the largest piece that there would have been
+  Bytes page{1};          ///< new memory comes in multiples of this
+  Bytes grows_from{0};    ///< free memory to which the new memory would have been added
+  Bytes in_one_range{0};  ///< the largest contiguous range that would have resulted
 };
 
 /// One instruction of the rules to their space.
 struct Step {
   enum class Kind {
-    take,            ///< `block` serves the request: cut it to size and hand it out
+    take,            ///< `block` serves the request: cut it to size and return it
     new_segment,     ///< memory of `size` in one piece, for this request's stream
-    new_expandable,  ///< addresses of `size`, nothing behind them, in pages of `page`
-    map,             ///< memory behind the first `size` bytes of the unmapped `block`
+    new_expandable,  ///< addresses of `size` without memory, in pages of `page`
+    map,             ///< memory for the first `size` bytes of the unmapped `block`
     release,         ///< the memory of `Climb::victims`: whole segments, or the whole pages of expandable ones
-    next_rung,       ///< nothing more can be done here
+    next_rung,       ///< this rung can do no more
   };
   Kind kind;
   Block* block = nullptr;
   Bytes size = {0};
   Bytes page = {0};
-  std::optional<std::uint64_t> serial = {};  ///< of a new segment, if it is not to count as the youngest
+  std::optional<std::uint64_t> serial = {};  ///< of a new segment; without it, the segment gets the next number
 };
 
-/// How far the space has come on one rung. The rules read it and choose victims, the space fills in results.
+/// The progress of the space on one rung. The rules read it and choose victims; the space stores results.
 struct Climb {
   Attempt& attempt;
   Rung rung;
   const BlockGroup& group;  ///< of the request
-  int steps = 0;            ///< that were carried out on this rung
-  Block* block = nullptr;   ///< what the last step gave: a new segment, a mapped block, an unmapped range
+  int steps = 0;            ///< number of steps executed on this rung
+  Block* block = nullptr;   ///< result of the last step: a new segment, a mapped block, an unmapped range
   std::vector<Block*> victims = {};
   bool is_enough = false;  ///< whether releasing them makes room for the request
 };
@@ -70,23 +70,23 @@ class SegmentRules {
   /// A free block for the request, or null: the fast path.
   [[nodiscard]] virtual Block* find(Bytes rounded, StreamId stream, BlockGroup& group) const = 0;
 
-  /// What to try on a miss.
+  /// The rungs to try on a miss.
   [[nodiscard]] virtual Ladder ladder() const = 0;
-  /// The next step on a rung. `climb.attempt.has_failed`: the last step could not be done.
+  /// The next step on a rung. `climb.attempt.has_failed`: the driver had no memory for the last step.
   virtual Step next(Climb& climb, const SegmentView& view) const = 0;
 
-  /// What new memory could have done for a request that was refused. `device_free`: what the driver can still give.
+  /// How new memory could have served a refused request. `device_free`: the memory that the driver has left.
   [[nodiscard]] virtual Growth growth(const Attempt& attempt, const SegmentView& view, Bytes device_free) const = 0;
 
-  /// Is a block so much larger than the request that its rest becomes a block of its own?
+  /// Whether the block is so much larger than the request that the rest becomes another block.
   [[nodiscard]] virtual bool splits(const Block& block, Bytes rounded) const = 0;
 
-  /// Does freed memory stay for the next request?
+  /// Whether freed memory is kept for later requests.
   [[nodiscard]] virtual bool keeps_freed_memory() const { return true; }
   /// Whether all its segments are expandable.
   [[nodiscard]] virtual bool maps_its_memory() const { return false; }
 
-  /// Fills `victims` with everything that can be given back to the driver.
+  /// Fills `victims` with all blocks whose memory can be released to the driver.
   virtual void choose_everything(const BlockMap& blocks, std::vector<Block*>& victims) const = 0;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// SegmentSpace: the space of policies that cut blocks out of segments and decide step by step. It asks the policy for
-// the next step and carries it out; a step that fails leaves everything as it was.
+// SegmentSpace: the space of policies that allocate blocks from segments and decide step by step. It asks the policy's
+// rules for the next step and executes it. A step for which the driver has no memory changes nothing.
 
 #include <memory>
 #include <string>
@@ -25,7 +25,7 @@ class SegmentSpace final : public Space, BareAddresses, PeerAccess {
   SegmentSpace(const std::shared_ptr<Device>& device, std::unique_ptr<SegmentRules> rules, EventSource& events,
                std::shared_ptr<Budget> budget)
       : SegmentSpace(device, std::move(rules), events, Ledger(std::move(budget))) {}
-  /// Inside another space: `ledger` is one inside that space's.
+  /// For a space inside another space: `ledger` comes from Ledger::inside().
   SegmentSpace(const std::shared_ptr<Device>& device, std::unique_ptr<SegmentRules> rules, EventSource& events,
                Ledger ledger);
 
@@ -36,7 +36,7 @@ class SegmentSpace final : public Space, BareAddresses, PeerAccess {
   void give_back(Block* block) override;
   [[nodiscard]] bool serves(const Block& block, Bytes rounded) const override;
   void trim(Bytes keep) override { shrink_to(keep, false); }
-  /// The same, and if it may, waits for the streams whose memory goes.
+  /// As trim(), but if `may_wait`, it waits for the streams whose memory it releases.
   void shrink_to(Bytes keep, bool may_wait);
   void release_everything() override;
 
@@ -55,24 +55,24 @@ class SegmentSpace final : public Space, BareAddresses, PeerAccess {
   void release_bare_addresses() override;
   void change_access(const Devices& added, const Devices& removed) override;
   [[nodiscard]] SegmentView view() const;
-  /// What helps where enough memory is free and yet none of it fits.
+  /// The advice for the case that enough memory is free, but none of it fits.
   [[nodiscard]] std::string advice_for(const Attempt& attempt, Bytes room) const;
   BlockGroup& group_for(Bytes rounded) { return rules_->is_small(rounded) ? blocks_.small : blocks_.large; }
-  /// Takes an indexed free block out of its index, cut to size.
+  /// Removes a free block from its index and cuts it to size.
   Block* cut(Block* block, Bytes rounded);
 
-  /// Carries a step out. A driver without memory for it is noted in the attempt; other errors pass.
+  /// Executes a step. If the driver has no memory for it, the attempt records that; other errors are thrown.
   void run(const Step& step, Climb& climb);
   Block* add_segment(std::unique_ptr<SegmentMemory> memory, const Step& step, const Climb& climb);
   Block* map(Block* unmapped, Bytes size);
   void release(const std::vector<Block*>& victims);
   void release_segment(Block* block);
-  /// Takes the memory from whole pages of the block, from `most` bytes at most.
+  /// Releases the memory of whole pages of the block, at most `most` bytes.
   void unmap(Block* block, Bytes most);
 
   std::unique_ptr<SegmentRules> rules_;
   BlockMap blocks_;
-  std::vector<std::unique_ptr<SegmentMemory>> segments_;  // found by a block's `memory`
+  std::vector<std::unique_ptr<SegmentMemory>> segments_;  // each at its `place`
   std::uint64_t segments_made_ = 0;
   LoneAddresses lone_addresses_;
 };

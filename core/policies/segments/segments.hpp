@@ -1,7 +1,7 @@
 #pragma once
 
-// What segments are made of: memory in one piece, or addresses that get and lose memory page by page. Owners do the
-// undoing.
+// The memory of segments: one allocation, or a reservation in which single pages are mapped and unmapped. The owners of
+// core/vmm make the undo calls.
 
 #include <memory>
 #include <optional>
@@ -29,30 +29,30 @@ class ExpandableSegment : public SegmentMemory {
  public:
   ExpandableSegment(std::shared_ptr<Device> device, Bytes size, Bytes page_size);
 
-  /// Puts memory behind the pages that [begin, begin + size) touches; `begin` is a page's. Returns what was mapped. All
-  /// or nothing: if a page cannot be had, none of this call's is kept and the error passes.
-  /// `accessors`: who may read and write it.
+  /// Maps new memory at the pages that [begin, begin + size) touches; a page begins at `begin`. Returns the mapped
+  /// range. All or nothing: if a page cannot be created, the call keeps none of its pages and throws.
+  /// `accessors`: the devices that may read and write the memory.
   AddressRange map(Address begin, Bytes size, std::span<const std::shared_ptr<Device>> accessors);
 
   /// The pages that lie wholly inside a range; of size 0 if there are none.
   AddressRange whole_pages(AddressRange inside) const;
-  /// Takes the memory from whole pages that are mapped.
+  /// Unmaps whole pages and releases their memory. pre: they are mapped.
   void unmap(AddressRange pages);
 
   [[nodiscard]] Bytes mapped() const override;
   /// Adds the pages that have memory.
   void add_mapped(std::vector<AddressRange>& ranges) const;
-  /// What is behind the page that an address lies in. pre: it is mapped.
+  /// The chunk of the page that contains the address. pre: the page is mapped.
   [[nodiscard]] const std::shared_ptr<PhysicalChunk>& chunk_at(Address address) const {
     return pages_[page_of(address)]->chunk();
   }
-  /// The largest number of a call of map() that put memory behind a page of the range.
+  /// The number of the latest map() call that mapped a page of the range.
   [[nodiscard]] std::uint64_t generation(AddressRange inside) const;
-  /// Whether every page that a range touches has memory, or whether no page that lies in it has.
+  /// Whether every page that the range touches has memory, or, if not `wants_memory`, whether none has.
   [[nodiscard]] bool is_consistent(AddressRange inside, bool wants_memory) const;
 
  protected:
-  /// The page an address lies in, and the first page that begins at or behind it.
+  /// The page that contains the address, and the first page that begins at or behind it.
   std::size_t page_of(Address address) const { return (address - range.begin).count / page.count; }
   std::size_t page_from(Address address) const { return page_of({address.value + page.count - 1}); }
   AddressRange pages_at(std::size_t first, std::size_t last) const {
