@@ -1,4 +1,4 @@
-// The part of TorchRules that says what new memory could have done for a request that was refused.
+// The part of TorchRules that computes how new memory could have served a refused request.
 
 #include <algorithm>
 

@@ -20,7 +20,7 @@ struct TorchOptions {
   double garbage_collection_threshold = 0;  ///< 0: off; needs a memory fraction
   /// Divisions per power of two, for requests of 1 MiB, 2 MiB, ... 32 GiB and more; 0 and 1: round to 512 bytes.
   std::array<std::uint32_t, 16> roundup_power2_divisions{};
-  double memory_fraction = 1;  ///< of the device that may be held. The pool's owner makes a limit of it
+  double memory_fraction = 1;  ///< share of the device that may be held; the creator of the pool turns it into a limit
 };
 
 }  // namespace memlake

@@ -1,13 +1,13 @@
 #pragma once
 
-// The policies caching and expandable, as the list of policies knows them.
+// The policies caching and expandable: their options.
 
 #include "policies/policy.hpp"
 #include "policies/torch/torch_options.hpp"
 
 namespace memlake {
 
-/// The options of one of PyTorch's policies; null if they are another policy's.
+/// The options of one of PyTorch's policies; null if `options` belongs to another policy.
 const TorchOptions* torch_options(const PolicyOptions& options);
 
 }  // namespace memlake

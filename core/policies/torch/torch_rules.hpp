@@ -1,7 +1,8 @@
 #pragma once
 
-// TorchRules: PyTorch's caching allocator and its expandable segments, to the byte (docs/design/ names the judge). The
-// two are one class there and here: they differ in where new memory comes from and in a few comparisons.
+// TorchRules: PyTorch's caching allocator and its expandable segments, reproduced to the byte (docs/design/ says how
+// this is verified). Both are one class in PyTorch and here: they differ only in the source of new memory and in a few
+// comparisons.
 
 #include <optional>
 
@@ -10,7 +11,7 @@
 
 namespace memlake {
 
-/// Whether an expandable segment can give the block's bytes to a request: they are free, or still without memory.
+/// Whether an expandable segment can use the block for a request: it is free, or still without memory.
 inline bool is_allocatable(const Block* block) {
   return block != nullptr && (block->state == BlockState::free || block->state == BlockState::unmapped);
 }
@@ -30,11 +31,11 @@ class TorchRules final : public SegmentRules {
   [[nodiscard]] bool maps_its_memory() const override { return options_.is_expandable; }
 
  private:
-  /// The next step to new memory; nothing if the limit forbids it.
+  /// The next step towards new memory; std::nullopt if the limit forbids it.
   [[nodiscard]] std::optional<Step> grow(const Climb& climb, const SegmentView& view) const;
   [[nodiscard]] Step grow_expandable(const Climb& climb, const SegmentView& view) const;
   [[nodiscard]] bool choose_garbage(const SegmentView& view, std::vector<Block*>& victims) const;
-  /// Oversize blocks of the stream; true if they are enough for the request.
+  /// Chooses oversize blocks of the stream; true if they are enough for the request.
   [[nodiscard]] bool choose_available(const Climb& climb, std::vector<Block*>& victims) const;
 
   TorchOptions options_;

@@ -17,7 +17,7 @@ inline constexpr Bytes kLargeRounding = MiB * 2;
 /// The size of the block that serves a request.
 Bytes round_request(Bytes requested, const TorchOptions& options);
 
-/// The size of the segment made for a rounded request that finds no block.
+/// The size of the segment that is created for a rounded request that finds no block.
 Bytes segment_size(Bytes rounded, const TorchOptions& options);
 
 inline bool is_small(Bytes rounded) { return rounded <= kLargestSmall; }
