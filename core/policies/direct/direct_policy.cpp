@@ -1,4 +1,4 @@
-// The policy direct, as the list of policies knows it.
+// The registry entry of the policy direct.
 
 #include "policies/direct/direct_rules.hpp"
 #include "policies/option_table.hpp"

@@ -1,6 +1,7 @@
 #pragma once
 
-// DirectRules: no pool. Every request is one driver allocation, every free gives it back: the naive baseline.
+// DirectRules: no cached memory. Every request is one driver allocation, and every free releases it: the naive
+// baseline.
 
 #include "policies/segments/segment_rules.hpp"
 
