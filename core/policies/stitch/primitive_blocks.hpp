@@ -1,7 +1,7 @@
 #pragma once
 
-// PrimitiveBlocks: the blocks of all primitive segments, cut and joined in whole chunks without a driver call. Makes
-// segments and gives chunks back.
+// PrimitiveBlocks: the blocks of all primitive segments. It splits and merges them in whole chunks without a driver
+// call, creates segments and releases chunks.
 
 #include <memory>
 #include <vector>
@@ -24,28 +24,27 @@ class PrimitiveBlocks {
   [[nodiscard]] const FreeIndex* free_of(StreamId stream) const { return map_.large.index_of(stream); }
   [[nodiscard]] Bytes free_bytes_of(StreamId stream) const;
 
-  /// New memory, as a free block that may be larger: it is joined with its neighbours. All or nothing.
+  /// Adds new memory as a free block, which may get larger because it is merged with its neighbours. All or nothing.
   void grow(StreamId stream, Bytes size);
-  /// Takes a run of chunks out of a block of any state; what is left of the block stays where it was. The result is in
-  /// no index.
+  /// Cuts a run of chunks out of a free or unmapped block; the rest of the block stays indexed. The result is in no
+  /// index.
   Block* cut_out(Block* block, AddressRange run);
-  /// A block that is in no index is in that state now, and joined with its neighbours.
+  /// Sets the state of a block that is in no index, merges it with its neighbours and indexes it.
   void put_back(Block* block, BlockState state);
-  /// Gives a run of chunks of a free block back to the driver. pre: no view maps them, and no work is left that uses
-  /// them.
+  /// Releases a run of chunks of a free block to the driver. pre: no view maps them, and no work uses them.
   void release(Block* block, AddressRange run);
 
   static PrimitiveSegment& segment_of(const Block& block) { return static_cast<PrimitiveSegment&>(*block.memory); }
 
  private:
-  /// Addresses of the stream that lost their memory; null if there is no such piece of this size.
+  /// An unmapped block of the stream with at least this size; null if there is none.
   [[nodiscard]] Block* find_unmapped(StreamId stream, Bytes size) const;
   void remove_segment(Block* block);
 
   std::shared_ptr<Device> device_;
   Bytes chunk_;
   BlockMap map_;
-  std::vector<std::unique_ptr<PrimitiveSegment>> segments_;  // found by a block's `memory`
+  std::vector<std::unique_ptr<PrimitiveSegment>> segments_;  // each at its `place`
   std::uint64_t segments_made_ = 0;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// PrimitiveSegment: a segment with chunks and addresses of its own, whose chunks stitched views may map a second time.
-// Knows which block lies where, so that a view can ask about its parts.
+// PrimitiveSegment: a segment whose chunks stitched views may map a second time. It finds the block at an address, so
+// that a view can check its parts.
 
 #include <cstdint>
 #include <vector>
@@ -16,20 +16,20 @@ class PrimitiveSegment final : public ExpandableSegment {
  public:
   PrimitiveSegment(std::shared_ptr<Device> device, Bytes size, Bytes chunk);
 
-  /// The block that an address lies in.
+  /// The block that contains the address.
   [[nodiscard]] Block* block_at(Address address) const;
-  /// The same for a check, which trusts nothing: null if the address is not the segment's, or no block begins at or
-  /// before it.
+  /// The same for a check, which relies on nothing: null if the address is outside the segment, or no block begins at
+  /// or before it.
   [[nodiscard]] const Block* find_block_at(Address address) const;
 
-  /// A block begins where it says, and none begins there any more. Both in whole chunks.
+  /// Records that a block begins at its address, or that no block begins there any more. Chunks begin at both.
   void begins(Block* block);
   void begins_no_more(Address at);
 
-  std::vector<StitchedView*> views = {};  ///< those that map a chunk of it, each once
+  std::vector<StitchedView*> views = {};  ///< the views that map a chunk of it, each once
 
  private:
-  std::vector<Block*> beginning_;        // by chunk; old entries stay where the bit is not set
+  std::vector<Block*> beginning_;        // by chunk; valid only if the bit in is_begin_ is set
   std::vector<std::uint64_t> is_begin_;  // one bit per chunk
 };
 

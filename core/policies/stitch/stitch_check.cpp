@@ -1,4 +1,4 @@
-// Verifies what must always hold of primitive blocks and stitched views, from the blocks themselves.
+// Checks the invariants of primitive blocks and stitched views, from the blocks themselves.
 
 #include <algorithm>
 #include <set>

@@ -1,6 +1,6 @@
 #pragma once
 
-// The options of the policy `stitch`. Sizes of zero stand for "derived from the device".
+// The options of the policy `stitch`. A size of 0 means: derived from the device.
 
 #include <cstdint>
 
@@ -9,15 +9,15 @@
 namespace memlake {
 
 struct StitchOptions {
-  /// Requests of at least this size are stitched rather than met with new memory; smaller ones only when there is no
-  /// new memory. The value of GMLake's paper; its code had 32 MiB first and 512 MiB later.
+  /// Requests of at least this size are stitched before new memory is created; smaller ones only if there is no new
+  /// memory. The value of GMLake's paper; its code had 32 MiB first and 512 MiB later.
   Bytes frag_limit = MiB * 128;
   /// A cached view may serve a request that is smaller by this factor, with its front. GMLake's value.
   double reuse_limit = 10;
-  /// What is created, mapped and stitched at once, rounded up to the device's granule. GMLake's value.
+  /// The size of a chunk, rounded up to the device's granule. GMLake's value.
   Bytes chunk_size = MiB * 2;
 
-  // Caps on stitched views, those in use and those kept for later.
+  // Limits for all stitched views, in use and cached.
   std::uint64_t max_views = 1024;
   Bytes max_view_bytes = {0};  ///< 0: four times the device's memory
   std::uint64_t max_mappings = std::uint64_t{1} << 18;

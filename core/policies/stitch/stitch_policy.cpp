@@ -1,4 +1,4 @@
-// The policy stitch, as the list of policies knows it.
+// The registry entry of the policy stitch.
 
 #include "policies/option_table.hpp"
 #include "policies/stitch/stitch_options.hpp"

@@ -1,10 +1,10 @@
 #pragma once
 
 // StitchSpace: the space of the policy `stitch`, GMLake's algorithm. Large requests get primitive blocks, or stitched
-// views over the chunks of several free ones; small requests get what PyTorch's small pool would give them.
+// views over the chunks of several free ones; small requests are served as by PyTorch's small pool.
 //
-// Memory belongs to a stream, as in GMLake and PyTorch: it reaches another one by way of the driver, or when the pool
-// has waited for an event. Requests for several chunks never fail for want of a contiguous range.
+// Memory belongs to a stream, as in GMLake and PyTorch: another stream gets it only through the driver, or after the
+// pool has waited for an event. Requests for several chunks never fail because no free range is contiguous.
 
 #include <memory>
 #include <vector>
@@ -55,53 +55,54 @@ class StitchSpace final : public Space, PolicyCounters {
  private:
   [[nodiscard]] std::vector<Counter> counters() const override;
 
-  /// What may be created yet, as far as it is known.
+  /// How much memory may still be created, as far as it is known.
   [[nodiscard]] Bytes room();
   Block* climb_small(Rung rung, Attempt& attempt);
 
-  /// What `work` gives; nothing if the driver had no memory, which is noted in the attempt. Other errors pass.
+  /// Returns the result of `work`; an empty one if the driver had no memory, which the attempt records. Other errors
+  /// are thrown.
   template <class Work>
   auto try_to(Tried::What what, Attempt& attempt, Work&& work) -> decltype(work());
   template <class Work>
   bool tries_to_release(Attempt& attempt, Work&& work);
 
-  /// Does it once more without the cached views if there are no addresses left.
+  /// Runs `work`. If no addresses are left, it evicts the cached views and runs `work` again.
   template <class Work>
   auto with_addresses(Work&& work);
 
-  /// Of a primitive block; null if there is none of that size.
+  /// From the smallest primitive block that is large enough; null if there is none.
   Block* take_best_fit(Bytes size, StreamId stream);
   Block* take_view(StitchedView& view, Bytes size);
-  /// Lends its parts to a view.
+  /// Lends the parts of a view to it.
   Block* use(StitchedView& view);
-  /// With new memory alone; null if there is no room for it.
+  /// Creates new memory for the whole request; null if there is no room for it.
   Block* grow(Bytes size, StreamId stream);
   void grow_by(Bytes size, StreamId stream);
-  /// From the free blocks of the stream, with as much new memory as they lack; null if they and the room do not
-  /// suffice.
+  /// Stitches free blocks of the stream, plus new memory for the rest; null if both are not enough or the limits of
+  /// views do not allow it.
   Block* stitch(Bytes size, StreamId stream);
-  /// pre: the stream has that much free.
+  /// pre: the stream has at least `size` bytes free.
   [[nodiscard]] std::vector<StitchedView::Part> choose_parts(Bytes size, StreamId stream) const;
 
   [[nodiscard]] bool can_gain_from_releasing(Bytes size);
-  /// Gives back what other streams and small requests have free, as far as this request lacks it. False if that is not
-  /// enough.
+  /// Releases free memory of other streams and of small requests, as much as this request lacks. False if the request
+  /// lacks none, or if that is not enough.
   bool release_of_others(const Attempt& attempt);
-  /// Gives chunks of any stream back, of `size` if they lie together; false if there are none.
+  /// Releases chunks of the smallest free block of any stream, at most `size`; false if no block is free.
   bool release_for_small(Bytes size);
-  /// The last `size` bytes of a free block.
+  /// Releases the last `size` bytes of a free block.
   void release(Block* block, Bytes size);
   void shrink_small(Bytes keep, bool may_wait);
-  /// The primitive ones, of every stream.
+  /// The free primitive blocks of all streams.
   [[nodiscard]] std::vector<Block*> free_blocks() const;
 
   StitchOptions options_;
   SegmentSpace small_;
   PrimitiveBlocks blocks_;
-  BlockGroup view_group_{false};  // of views: tells their blocks from primitive ones
+  BlockGroup view_group_{false};  // distinguishes the blocks of views from primitive ones
   ViewCache views_;
-  bool has_driver_refused_ = false;  // since the last wait: then it is asked how much there is
-  bool starts_small_over_ = false;   // the driver refused, so the next pass asks it, too
+  bool has_driver_refused_ = false;  // since the ladder's last `search`: then room() asks the driver
+  bool starts_small_over_ = false;   // the ladder begins again after a refusal, so room() asks the driver
 };
 
 }  // namespace memlake

@@ -1,7 +1,7 @@
 #pragma once
 
-// ViewCache: all stitched views. Finds one by its size, keeps those that nobody uses for later, and unmaps the least
-// recently used ones to stay below its caps.
+// ViewCache: all stitched views. It finds views by size, caches those that are not in use, and unmaps the least
+// recently used ones to stay within its limits.
 
 #include <map>
 #include <memory>
@@ -23,29 +23,31 @@ class ViewCache {
   friend struct test::StitchSabotage;  // breaks it, so that tests see what check() reports
 
  public:
-  /// `chunk`: what one mapping covers.
+  /// `chunk`: the size of one mapping.
   ViewCache(const StitchOptions& options, Bytes chunk, EventSource& events)
       : options_(options), chunk_(chunk), events_(events) {}
 
   /// A view of the stream that is not in use, of exactly this size and not shadowed; null if there is none.
   StitchedView* find_exact(Bytes size, StreamId stream);
-  /// The smallest whose front of this size is not shadowed, unless it is too much larger; null if there is none.
+  /// The smallest larger view whose front of this size is not shadowed; null if there is none within reuse_limit.
   StitchedView* find_larger(Bytes size, StreamId stream);
 
-  /// Whether a view of `size` would stay below the caps, if need be without those that are not in use.
+  /// Whether a view of `size` would stay within the limits, if necessary without the views that are not in use.
   [[nodiscard]] bool could_hold(Bytes size) const;
-  /// Evicts until a view of `size` stays below the caps. pre: could_hold(size).
+  /// Evicts views until a view of `size` stays within the limits. pre: could_hold(size).
   void make_room(Bytes size);
-  /// A new view, which is in use.
+  /// Adds a new view, which is in use.
   void add(std::unique_ptr<StitchedView> view);
 
-  /// Of its first `size` bytes.
+  /// A request uses the first `size` bytes of the view.
   void start_use(StitchedView& view, Bytes size);
   void end_use(StitchedView& view);
 
-  /// Those that are not in use. Waits for their streams, throws what the driver refuses; so does the next.
+  /// Evicts all views that are not in use. Waits for their streams and throws if a driver call fails; evict_over() does
+  /// the same.
   void evict_idle();
-  /// Those that show chunks which are free; of a view in use only what is behind the front that is used.
+  /// Evicts the views that map a chunk of the run. A view in use loses only the part behind its used front. pre: the
+  /// chunks of the run are free.
   void evict_over(PrimitiveSegment& segment, AddressRange run);
 
   [[nodiscard]] bool has_idle() const { return oldest_ != nullptr; }
@@ -53,7 +55,7 @@ class ViewCache {
   [[nodiscard]] const StitchCounters& counters() const { return counters_; }
   [[nodiscard]] Bytes bytes() const { return bytes_; }
   [[nodiscard]] std::uint64_t mappings() const { return bytes_.count / chunk_.count; }
-  /// Those that are offered to requests, recounted.
+  /// The number of views in by_size_, counted again for checks.
   [[nodiscard]] std::size_t offered() const;
 
  private:
@@ -61,7 +63,7 @@ class ViewCache {
   static Key key_of(const StitchedView& view) { return {view.block.stream, view.range.size}; }
   [[nodiscard]] bool fits(std::size_t views, Bytes bytes) const;
   void evict(StitchedView& view);
-  /// Takes from a view whose front is in use what is behind that.
+  /// Unmaps the part of a view that is behind its used front.
   void shorten(StitchedView& view);
   void offer(StitchedView& view);
   void withdraw(StitchedView& view, Key key);
@@ -71,10 +73,10 @@ class ViewCache {
   EventSource& events_;
   std::vector<std::unique_ptr<StitchedView>> views_;   // at their `place`
   std::map<Key, std::vector<StitchedView*>> by_size_;  // not in use; the newest last; no empty entry
-  StitchedView* oldest_ = nullptr;                     // of those that are not in use
+  StitchedView* oldest_ = nullptr;                     // the least recently used view that is not in use
   StitchedView* newest_ = nullptr;
   Bytes bytes_;
-  std::size_t in_use_ = 0;  // and how many bytes those show, whether all of it is used or only the front
+  std::size_t in_use_ = 0;  // number of views in use; their bytes count whole, even if only the front is used
   Bytes bytes_in_use_;
   StitchCounters counters_;
 };
