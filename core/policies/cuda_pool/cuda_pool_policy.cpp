@@ -1,4 +1,4 @@
-// The policy driver, as the list of policies knows it.
+// The registry entry of the policy driver.
 
 #include "policies/cuda_pool/cuda_pool_options.hpp"
 #include "policies/cuda_pool/cuda_pool_space.hpp"

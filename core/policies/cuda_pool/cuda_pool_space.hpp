@@ -1,8 +1,8 @@
 #pragma once
 
 // CudaPoolSpace: the space of the policy driver. Every request is an allocation from one of CUDA's own memory pools, in
-// the order of the request's stream, and every free is the driver's, in the order of the stream it is given. What is
-// free, and for whom, only the driver knows.
+// the order of the request's stream. Every free is a driver call in the order of the stream that the caller names. Only
+// the driver knows which memory is free for which stream.
 
 #include <memory>
 #include <unordered_map>
@@ -26,23 +26,24 @@ class CudaPoolSpace final : public Space, OrderedFrees, StreamReuse, PeerAccess,
   CudaPoolSpace(std::shared_ptr<Device> device, const CudaPoolOptions& options, EventSource& events,
                 std::shared_ptr<Budget> budget);
 
-  /// To whole steps of the alignment of all pools' memory; how much more the driver takes, only it knows.
+  /// Rounds up to the alignment that memory of all memlake pools has. Only the driver knows how much it really takes.
   [[nodiscard]] Bytes round(Bytes requested) const override;
   Block* take(Bytes, StreamId) override { return nullptr; }
   [[nodiscard]] Ladder ladder(const Attempt& attempt) const override;
   Block* climb(Rung rung, Attempt& attempt) override;
-  /// Of a block that was not freed in order before, frees it in the order of its stream.
+  /// Frees the block in the order of its stream, unless free_in_order() has freed it before.
   void give_back(Block* block) override;
   [[nodiscard]] bool serves(const Block&, Bytes) const override { return false; }
 
-  /// The driver gives back only what the host has waited for; for streams that are idle that is no waiting.
+  /// The driver releases only memory for whose frees the host has waited. trim() does so for idle streams, where the
+  /// host need not wait.
   void trim(Bytes keep) override;
   /// Waits for the device.
   void release_everything() override;
 
   void for_each(const std::function<void(const Block&)>& visit) const override;
   [[nodiscard]] std::size_t segment_count() const override { return ledger().held().count > 0 ? 1 : 0; }
-  /// All that is not used: in how many pieces it lies, only the driver knows.
+  /// All held memory that is not used, because only the driver knows in how many pieces it is.
   [[nodiscard]] Bytes largest_free() const override;
   [[nodiscard]] Bytes largest_free(StreamId) const override { return largest_free(); }
   [[nodiscard]] Outlook outlook(const Attempt& attempt, Bytes device_free) const override;
@@ -62,7 +63,7 @@ class CudaPoolSpace final : public Space, OrderedFrees, StreamReuse, PeerAccess,
   void reset_held_peak() override { pool_.set(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, 0); }
   [[nodiscard]] std::vector<Counter> counters() const override;
 
-  /// One allocation and the block that stands for it.
+  /// One allocation and its block.
   struct Slot final : SegmentMemory {
     Slot(AddressRange given, PoolAllocation&& owned) : SegmentMemory(given, {0}), allocation(std::move(owned)) {}
     [[nodiscard]] Bytes mapped() const override { return range.size; }
@@ -73,19 +74,20 @@ class CudaPoolSpace final : public Space, OrderedFrees, StreamReuse, PeerAccess,
   };
 
   [[nodiscard]] Block* try_to_allocate(Attempt& attempt);
-  /// From the driver, aligned as the memory of every pool is. Throws Error.
+  /// Allocates from the driver, with the alignment that memory of all memlake pools has. Throws Error.
   [[nodiscard]] std::unique_ptr<Slot> allocate(Bytes size, CUstream stream);
   [[nodiscard]] bool is_over_limit(Bytes size) const { return size > ledger_.most() || live_ > ledger_.most() - size; }
   [[nodiscard]] static Slot& slot_of(const Block& block) { return static_cast<Slot&>(*block.memory); }
 
   MemoryPool pool_;
-  Bytes padding_{0};  // what a request needs beside its size so that an aligned piece of it is in what the driver gives
+  Bytes padding_{0};  // bytes added to a request so that the driver's memory contains an aligned piece of its size
   BlockGroup group_{false};
   std::unordered_map<std::uint64_t, std::unique_ptr<Slot>> slots_;  // by address
-  std::vector<PoolAllocation> stuck_;  // what could not be freed in order, until nothing can be using it
-  Bytes live_{0};                      // in slots that are not freed
+  std::vector<PoolAllocation>
+      stuck_;      // allocations that could not be freed in order, until the host waits for the device
+  Bytes live_{0};  // bytes in slots that are not freed
   std::uint64_t synchronisations_ = 0;
-  std::vector<StreamId> freed_on_;  // since the host last waited for them
+  std::vector<StreamId> freed_on_;  // streams with frees since the host last waited for them
 };
 
 }  // namespace memlake
