@@ -1,4 +1,4 @@
-// Verifies what must always hold of whole blocks, from their chunks.
+// Checks the invariants of shareable blocks, from their chunks.
 
 #include <algorithm>
 #include <set>

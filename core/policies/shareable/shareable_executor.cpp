@@ -1,6 +1,6 @@
-// The part of ShareableSpace that calls the driver. What must be given back for a request is given back first; chunks
-// that are taken from a free range are loose until they are mapped anew, and whatever fails then, they go back to the
-// driver: free memory only.
+// The part of ShareableSpace that calls the driver. A request first releases the chunks that must make room. The chunks
+// that it takes from free ranges are in no range until they are mapped again; if a call fails meanwhile, they are
+// released to the driver. So a failure costs free memory only.
 
 #include <algorithm>
 #include <numeric>

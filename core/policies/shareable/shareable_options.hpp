@@ -1,6 +1,6 @@
 #pragma once
 
-// What may be said about memory that can be shared with other processes.
+// The options of memory that can be shared with other processes.
 
 #include "base/bytes.hpp"
 #include "supply/placement.hpp"
@@ -9,8 +9,8 @@ namespace memlake {
 
 struct ShareableOptions {
   Placement placement = Placement::fill;
-  /// A block of more bytes is made of several chunks. The driver charges by chunk, and so does every process that
-  /// imports it; smaller chunks are easier to use again for other sizes.
+  /// A larger block has several chunks. Each chunk costs driver calls, also in every process that imports it; smaller
+  /// chunks are easier to reuse for other sizes.
   Bytes largest_chunk = MiB * 64;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// ShareableRange: neighbouring mappings of exportable chunks, and the one block over all of them. Chunks of a range
-// never serve two blocks, so whoever is given one of them sees nothing else.
+// ShareableRange: neighbouring mappings of exportable chunks, and the one block over all of them. A chunk never serves
+// two blocks, so a process that imports it sees only the bytes of this block.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,9 +31,9 @@ struct ShareableRange final : SegmentMemory {
   }
 
   [[nodiscard]] Bytes mapped() const override { return range.size; }
-  /// While it is free.
+  /// pre: it is free.
   [[nodiscard]] StreamClock::Freed freed() const { return {block.stream, freed_at}; }
-  /// How many of the last parts have exactly so many bytes together; 0 if no number of them has.
+  /// The number of last parts that together have exactly `size` bytes; 0 if there is no such number.
   [[nodiscard]] std::size_t parts_at_end(Bytes size) const {
     Bytes sum{0};
     for (std::size_t count = 1; count <= parts.size() && sum < size; ++count) {
@@ -46,7 +46,7 @@ struct ShareableRange final : SegmentMemory {
   void drop_last(std::size_t count) {
     while (count-- > 0) parts.pop_back();
   }
-  /// After its last parts were taken.
+  /// Called after drop_last(), with the size of the dropped parts.
   void shrink_by(Bytes size) {
     range.size = range.size - size;
     block.size = range.size;
@@ -54,9 +54,9 @@ struct ShareableRange final : SegmentMemory {
 
   std::vector<Part> parts;
   Block block{};
-  StreamClock::Moment freed_at;  ///< while it is free: when that was
+  StreamClock::Moment freed_at;  ///< while it is free: the moment of the free
   bool is_exported = false;
-  bool is_stock = false;  ///< made in advance and not yet used: may be handed out in parts
+  bool is_stock = false;  ///< created in advance and not used yet: it may be split
 
  private:
   static AddressRange covered_by(const std::vector<Part>& neighbours) {

@@ -1,9 +1,9 @@
 #pragma once
 
-// ShareableSpace: the blocks of a pool that another process may be given. A block owns its chunks whole, whatever the
-// pool's policy is, because who imports a chunk sees all of it. What was exported is released when it is freed; what
-// was not is kept, with its addresses, for the next request of its size, and at the budget its chunks are stitched for
-// others.
+// ShareableSpace: the blocks of a pool that can be exported to other processes. A block owns its chunks whole, whatever
+// the pool's policy is, because a process that imports a chunk sees all of it. When an exported block is freed, its
+// memory is released. Other freed blocks are kept, with their addresses, for the next request of their size. When there
+// is no room for new memory, their chunks are stitched for requests of other sizes.
 
 #include <map>
 #include <memory>
@@ -44,7 +44,7 @@ class ShareableSpace final : public Space, StreamReuse, SeveralOwners, SeveralPl
   [[nodiscard]] Ladder ladder(const Attempt& attempt) const override;
   Block* climb(Rung rung, Attempt& attempt) override;
   void give_back(Block* block) override;
-  /// Never what was exported: others may still see its bytes.
+  /// False for an exported block: other processes may still see its bytes.
   [[nodiscard]] bool serves(const Block& block, Bytes rounded) const override;
   void trim(Bytes keep) override;
   void release_everything() override;
@@ -57,22 +57,21 @@ class ShareableSpace final : public Space, StreamReuse, SeveralOwners, SeveralPl
   [[nodiscard]] std::uint64_t generation(const Block& block) const override;
   void check(InvariantReport& report) const override;
 
-  /// New descriptors of the block's chunks, in order. They are in the caller's hands, so the block must be told by
-  /// note_export().
+  /// New descriptors of the block's chunks, in order. The caller can pass them on, so it must call note_export().
   [[nodiscard]] std::vector<ExportedChunk> descriptors_of(const Block& block) const;
-  /// From now on its chunks are released when the block is freed, and no stream gets them before.
+  /// Marks the block as exported: its chunks are released when it is freed, and no stream gets them before.
   void note_export(const Block& block);
 
  private:
   // Facets.
   [[nodiscard]] ReuseRules reuse_rules() const override { return rules_; }
   void set_reuse_rules(const ReuseRules& rules) override { rules_ = rules; }
-  /// Exported memory goes back to no stream.
+  /// Visits no stream for an exported block, because no stream may reuse it.
   void for_each_owner(const Block& block, const std::function<void(StreamId)>& visit) const override;
   void for_each_piece(const Block& block, const std::function<void(std::size_t, Bytes)>& visit) const override;
   void change_access(const Devices& added, const Devices& removed) override;
 
-  /// Chunks to take from the end of a free range: some for a request, and some more that are in the way.
+  /// Chunks to take from the end of a free range: `moved` serve the request, `released` make room for new memory.
   struct Taking {
     ShareableRange* range;
     std::size_t moved = 0;
@@ -92,7 +91,7 @@ class ShareableSpace final : public Space, StreamReuse, SeveralOwners, SeveralPl
   }
   [[nodiscard]] Bytes up(Bytes size) const { return size.rounded_up(granule_); }
   [[nodiscard]] Bytes down(Bytes size) const { return size.rounded_down(granule_); }
-  /// What may still be made: by the budget, and by what the driver says that it has, if it is asked.
+  /// How much memory may still be created: by the budget and, if `asks_driver`, by the free memory of the devices.
   [[nodiscard]] Bytes room(bool asks_driver);
   template <class Visit>
   void for_each_free(Visit&& visit) const {
@@ -105,30 +104,30 @@ class ShareableSpace final : public Space, StreamReuse, SeveralOwners, SeveralPl
   ShareableRange& keep(std::unique_ptr<ShareableRange> range);
   void forget(ShareableRange& range);
 
-  /// What `act` gives; null if the driver had no memory for it, which is noted in the attempt.
+  /// Returns the block that `act` gives; null if the driver had no memory, which the attempt records.
   template <class Act>
   Block* try_to(Attempt& attempt, Tried::What what, Act&& act);
-  /// Whether its stream has passed the point at which it was freed: then it may be unmapped.
+  /// Whether its stream has passed its free, so that it may be unmapped.
   bool has_passed(const ShareableRange& range);
-  /// Whether a rule gives the free range to the stream without a wait.
+  /// Whether the stream may use the free range without a wait.
   bool may_have(StreamId stream, const ShareableRange& range);
-  /// A free range of this size of another stream that a rule gives to this one.
+  /// A free range of this size that another stream freed and that this one may use.
   Block* take_elsewhere(Bytes size, StreamId stream);
-  /// A part of what was made in advance. No driver call.
+  /// A part of a range that was created in advance. Its chunks stay mapped.
   Block* split_stock(Bytes size, StreamId stream);
-  /// Of new chunks alone; null if the budget has no room for it.
+  /// A block of new chunks only; null if there is no room for it.
   Block* grow(Bytes size, StreamId stream);
-  /// Of free chunks, and new ones for the rest; null if there are not enough of both.
+  /// A block of free chunks, plus new ones for the rest; null if both are not enough.
   Block* gather(Bytes size, StreamId stream, bool may_wait);
 
-  // Acting (whole_executor.cpp).
+  // Driver calls (shareable_executor.cpp).
   [[nodiscard]] std::optional<Plan> plan(Bytes size, bool may_wait);
   [[nodiscard]] std::vector<std::size_t> device_order(StreamId stream) const;
-  /// New chunks of so many bytes together; all or none.
+  /// New chunks of `size` bytes together; all or nothing.
   std::vector<LooseChunk> create(Bytes size, StreamId stream);
-  /// Takes the last chunks of a free range out of it. pre: its stream has passed.
+  /// Unmaps the last chunks of a free range and removes them from it. pre: its stream has passed the free.
   std::vector<LooseChunk> detach(ShareableRange& range, std::size_t count);
-  /// A range over them. Whatever fails, they are released.
+  /// Maps the chunks as one range. If a call fails, the chunks are released.
   Block* join(std::vector<LooseChunk> chunks, StreamId stream);
   void release(ShareableRange& range);
 
@@ -137,7 +136,7 @@ class ShareableSpace final : public Space, StreamReuse, SeveralOwners, SeveralPl
   ReuseRules rules_;
   Bytes granule_;
   StreamClock clock_;
-  BlockGroup group_{false};  // only a name: free ranges are in free_
+  BlockGroup group_{false};  // its index is not used: free ranges are in free_
   std::vector<std::unique_ptr<ShareableRange>> ranges_;
   std::map<std::pair<StreamId, std::uint64_t>, std::vector<ShareableRange*>> free_;  // by stream and size
   std::uint64_t ranges_made_ = 0;
