@@ -1,6 +1,7 @@
 #pragma once
 
-// The list of all policies, and which of them a text means. policies.inc is the only place that names them.
+// The list of all policies, and the choice of one by a configuration text. policies.inc is the only list of their
+// names.
 
 #include <array>
 #include <memory>
@@ -11,7 +12,7 @@
 
 namespace memlake {
 
-/// In the order of tables; the first is the default.
+/// In the order of policies.inc; the first is the default.
 const std::vector<const PolicyEntry*>& policies();
 
 /// Keys that describe a pool and not its policy. abi/conf.cpp reads them.
@@ -33,14 +34,14 @@ struct ChosenPolicy {
   }
 };
 
-/// The policy that settings mean: the named one, else the one whose keys are there, else the default. Throws
-/// Error(config) with a sentence that names the bad key or value, and what is possible. `of_pool`: they came with keys
-/// of a pool.
+/// The policy that the settings choose: by its name, else by its flag, else by its keys, else the default. Throws
+/// Error(config) with a sentence that names the bad key or value and the possible ones. `of_pool`: the text describes a
+/// pool, so it may have keys of a pool.
 ChosenPolicy choose_policy(const std::vector<Setting>& settings, bool of_pool);
 /// The same for a text that has no keys of a pool.
 ChosenPolicy choose_policy(std::string_view text);
 
-/// "policy:lake and policy:driver": those with a capability.
+/// The policies that have the capability, as in "policy:lake and policy:driver".
 std::string policies_with(bool Capabilities::* capability);
 
 }  // namespace memlake
