@@ -35,8 +35,8 @@ struct ChosenPolicy {
 };
 
 /// The policy that the settings choose: by its name, else by its flag, else by its keys, else the default. Throws
-/// Error(config) with a sentence that names the bad key or value and the possible ones. `of_pool`: the text describes a
-/// pool, so it may have keys of a pool.
+/// Error(config) with a sentence that names the bad key or value and the possible ones. `of_pool`: the
+/// settings come from the text of a pool, whose own keys were read before.
 ChosenPolicy choose_policy(const std::vector<Setting>& settings, bool of_pool);
 /// The same for a text that has no keys of a pool.
 ChosenPolicy choose_policy(std::string_view text);
