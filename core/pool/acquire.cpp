@@ -1,4 +1,5 @@
-// How a request gets its block: everything that is tried, in order, from the free block that fits to the refusal.
+// The part of Pool that finds the block for a request: a free block that fits, then all attempts in order, or a
+// refusal.
 
 #include <algorithm>
 #include <utility>

@@ -1,8 +1,8 @@
 #pragma once
 
-// Pool: memory under one policy. Drives a request down the line: rounding, a free block, or whatever its space can do;
-// keeps what was freed until the streams that used it have passed. The only place that counts. Not thread-safe: the
-// lock is the caller's (live/, C ABI).
+// Pool: memory under one policy. It rounds a request and serves it with a free block or by the ladder of a space. It
+// keeps freed blocks pending until the streams that used them have passed. Only the pool counts requests and blocks.
+// Not thread-safe: the caller has the lock (runtime/live_pool.hpp).
 
 #include <deque>
 #include <memory>
@@ -26,9 +26,9 @@ class Pool {
   friend struct test::PoolSabotage;  // breaks it, so that tests see what find_broken_invariant() reports
 
  public:
-  /// `space`: of the policy. The pool's budget is that of its ledger.
+  /// `space`: the space of the policy. The budget of its ledger becomes the pool's budget.
   Pool(std::unique_ptr<Space> space, EventSource& events);
-  /// With a SegmentSpace. `limit`: what may be held; the largest number for no limit.
+  /// With a SegmentSpace. `limit`: the most that may be held; Budget::kUnlimited for no limit.
   Pool(std::shared_ptr<Device> device, std::unique_ptr<SegmentRules> policy, EventSource& events, Bytes limit);
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -39,78 +39,79 @@ class Pool {
   Space& add_space(std::unique_ptr<Space> space, bool is_default);
   [[nodiscard]] const std::shared_ptr<Budget>& budget() const { return policy_space().ledger().budget(); }
 
-  /// See Space; for all its spaces.
+  /// See Space; for all spaces of the pool.
   void set_reuse_rules(const ReuseRules& rules);
   void set_peers(const std::vector<std::shared_ptr<Device>>& peers);
 
-  /// A live block of at least `requested` bytes for work on `stream`; null if there is no memory for it, and then
-  /// shortage() says why.
+  /// A live block of at least `requested` bytes for work on `stream`; null if there is no memory for it. Then
+  /// shortage() gives the reason.
   Block* allocate(Bytes requested, StreamId stream) { return allocate_from(*default_space_, requested, stream); }
-  /// The same in one of its spaces.
+  /// The same from one of its spaces.
   Block* allocate_from(Space& space, Bytes requested, StreamId stream);
-  /// The same, but only if it needs no driver call: null says nothing about the memory.
+  /// As allocate(), but only if that needs no driver call. Null does not mean that there is no memory.
   Block* allocate_cached(Bytes requested, StreamId stream);
 
-  /// The caller gives a live block back, in the order of the stream that it was allocated for.
+  /// Frees a live block in the order of the stream for which it was allocated.
   void free(Block* block) { free(block, block->user); }
-  /// In the order of another stream: the caller promises that its work is behind all earlier work on the block.
+  /// Frees it in the order of another stream. pre: that stream is ordered behind all earlier work on the block.
   void free(Block* block, StreamId stream);
-  /// When nothing on any device can still be using the block: it is free at once, and nothing is recorded.
+  /// Frees it at once, without recording events. pre: no device work can still use the block.
   void free_unused(Block* block, StreamId stream);
   /// Whether free(block, stream) will make no driver call.
   [[nodiscard]] bool frees_at_once(const Block& block, StreamId stream) const;
 
-  /// Work on another stream uses the block: once freed, it waits for that stream.
+  /// Work on another stream uses the block: after its free, the block is pending until that stream has passed.
   void record_use(Block* block, StreamId stream);
 
-  /// Makes sure that one free block of `size` bytes is there for the stream. False if there is no memory for it.
+  /// Ensures that the stream has one free block of `size` bytes. False if there is no memory for it.
   bool preallocate(Bytes size, StreamId stream);
-  /// Gives free memory back to the driver as long as at least `keep` bytes stay held. Waits for no event.
+  /// Releases free memory to the driver as long as at least `keep` bytes stay held. Waits for no event.
   void trim(Bytes keep);
-  /// Gives everything that is free back to the driver, after waiting for all events.
+  /// Waits for all events, then releases all free memory to the driver.
   void release_cached();
 
-  /// Of the policy.
+  /// The space of the policy.
   [[nodiscard]] Space& policy_space() const noexcept { return *spaces_.front(); }
   [[nodiscard]] const std::vector<std::unique_ptr<Space>>& spaces() const noexcept { return spaces_; }
   /// pre: the block is live or pending.
   [[nodiscard]] Space& space_of(const Block& block) const noexcept { return *spaces_[block.space]; }
-  /// What all its spaces hold.
+  /// The memory that all its spaces together hold.
   [[nodiscard]] const Level& held() const;
-  /// Memory on the host beside that, for which the devices had no room. No limit counts it.
+  /// Host memory that was used because the devices had no room. It is not part of held(), and no limit counts it.
   [[nodiscard]] Level spilled() const;
   [[nodiscard]] Bytes limit() const { return budget()->limit; }
   void set_limit(Bytes limit) { budget()->limit = limit; }
-  /// Whether as much as `mark` is held and less was since this last answered yes.
+  /// Whether at least `mark` is held now, and less was held at some time since this last returned true.
   bool has_risen_to(Bytes mark);
-  /// Every block of all its spaces, in no order.
+  /// Visits every block of all its spaces, in no particular order.
   void for_each(const std::function<void(const Block&)>& visit) const;
   [[nodiscard]] std::size_t segment_count() const;
   /// The largest free block of any stream.
   [[nodiscard]] Bytes largest_free() const;
   [[nodiscard]] PoolStats stats() const;
   void reset_peaks();
-  /// Only that of what is held, and of what is live or pending.
+  /// Resets only the peak of held memory, or only that of live and pending memory.
   void reset_held_peak();
   void reset_active_peak();
-  /// The most that was live or pending since this was last asked.
+  /// The peak of live and pending memory since the last call.
   Bytes take_recent_peak();
-  /// About the request that was refused last; to be asked at once. `device_free`: what the driver can still give;
-  /// nothing: what it should have if this pool is alone on its devices.
+  /// Describes the request that was refused last; to be called right after it. `device_free`: the memory that the
+  /// driver has left; std::nullopt: the memory that it has left if this pool is alone on its devices.
   [[nodiscard]] Shortage shortage(std::optional<Bytes> device_free = std::nullopt) const;
   [[nodiscard]] std::vector<std::pair<StreamId, Bytes>> pending_on() const;
 
-  /// From now on every operation is written to `log`; null ends it. Blocks that live now are its first rows.
+  /// From now on the pool writes every operation to `log`; null ends that. The blocks that are live now are the first
+  /// rows.
   void write_to(RowLog* log);
 
-  /// Verifies I1 to I8. The sentence of the first that broke, beginning with its name; nothing if all hold.
+  /// Checks I1 to I8. A sentence about the first broken one, which begins with its name; std::nullopt if all hold.
   [[nodiscard]] std::optional<std::string> find_broken_invariant() const;
 
  private:
   struct Awaited {
     EventSource::Ticket ticket;
     Block* block;
-    bool is_reusable_here;  ///< was freed in the order of this stream, so a request of this stream may have it at once
+    bool is_reusable_here;  ///< was freed in the order of this stream, so a request of this stream may use it at once
   };
 
   /// The request that was refused last.
@@ -120,12 +121,12 @@ class Pool {
     bool has_no_addresses = false;
   };
 
-  /// By every means, when the space has no free block that fits; null if there is no memory, and then shortage() says
-  /// why.
+  /// Tries everything when the space has no free block that fits; null if there is no memory. Then shortage() gives the
+  /// reason.
   Block* acquire(Space& space, Attempt& attempt);
-  /// By the ladder of one space.
+  /// Tries the rungs of one space.
   Block* climb(Space& space, Attempt& attempt);
-  /// Gives memory back that is free in other spaces, if that can help; false if none was.
+  /// Releases free memory of the other spaces if that can help; false if none was released.
   bool release_in_others(const Space& space, const Attempt& attempt);
   Block* hand_out(const Space& space, Block* block, Bytes requested, StreamId user, std::uint64_t id);
   Block* take_over(const Space& space, Bytes rounded, StreamId stream);
@@ -135,7 +136,7 @@ class Pool {
   void poll_events();
   void wait_for_events();
   void settle_behind_waits();
-  /// The event of the oldest of a queue is over: one less that its block waits for.
+  /// The oldest event of a queue is complete. If its block waits for no other event, the block becomes free.
   void settle_oldest(std::deque<Awaited>& queue);
   void give_addresses_back();
   void count_held_peak();
@@ -149,12 +150,12 @@ class Pool {
   Space* default_space_;                        // serves requests that name no space
   std::vector<std::deque<Awaited>> awaited_;    // by stream, oldest first
   std::size_t awaited_count_ = 0;
-  std::size_t reusable_here_ = 0;  // of those
+  std::size_t reusable_here_ = 0;  // number of those with is_reusable_here
   std::uint64_t next_id_ = 0;
   std::uint64_t live_digest_ = 0;  // of the blocks that are live or pending; see pool_check.cpp
   Bytes held_peak_seen_;
-  Bytes active_peak_before_;  // before the period that take_recent_peak() is about
-  PoolStats stats_;           // but for what is held, which the space counts; the active peak is that of the period
+  Bytes active_peak_before_;  // peak before the last take_recent_peak()
+  PoolStats stats_;  // without held memory, which the budget counts; its active peak is that since take_recent_peak()
   Refusal refusal_;
   RowLog* log_ = nullptr;
 };

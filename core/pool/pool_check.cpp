@@ -1,4 +1,4 @@
-// Verifies what must always hold (I1 to I8), from the blocks themselves and not from the counters kept beside them.
+// Checks the invariants I1 to I8, from the blocks themselves and not from the counters that the pool keeps.
 
 #include <unordered_map>
 

@@ -1,4 +1,4 @@
-// The part of Pool that says why there was no memory.
+// The part of Pool that describes a shortage.
 
 #include <set>
 

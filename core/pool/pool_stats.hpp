@@ -14,7 +14,7 @@ struct PoolStats {
 #include "pool/statistics.inc"
 #undef LEVEL
 #undef COUNT
-  Bytes allocated_at_held_peak;  ///< read when `held` was last at its peak for the first time
+  Bytes allocated_at_held_peak;  ///< `allocated` at the moment when `held` reached its peak
 };
 
 /// Calls `figure(name, value)` for every figure of the list, under the name that C and Python use.

@@ -1,6 +1,6 @@
 #pragma once
 
-// RowLog: what a pool did, row by row, in the columns of a trace. The pool writes one while somebody asks for it.
+// RowLog: the operations of a pool, row by row, in the columns of a trace. The pool writes it during a recording.
 
 #include <chrono>
 #include <cstdint>

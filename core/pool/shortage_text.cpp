@@ -1,5 +1,5 @@
-// What people read about a Shortage. Every sentence must be true for the numbers that choose it; one that may be wrong
-// says so. tests/native/test_shortage.cpp has an input for each.
+// The text of a Shortage for users. Every sentence must be true for the figures that select it; a sentence that may be
+// wrong says so. tests/native/test_shortage.cpp has an input for each.
 
 #include <algorithm>
 #include <sstream>
