@@ -1,7 +1,7 @@
 #pragma once
 
-// AddressTable: which block lies at an address, for callers that come back with nothing but the address. Flat and open:
-// a look-up is one multiplication and, as a rule, one cache line; removing leaves no trace.
+// AddressTable: finds the block at an address, for callers that know only the address. It is a flat hash table with
+// open addressing: a look-up is one multiplication and usually one cache line. A removal leaves no marker behind.
 
 #include <bit>
 #include <cstddef>
@@ -18,13 +18,13 @@ class AddressTable {
 
   [[nodiscard]] std::size_t size() const { return size_; }
 
-  /// So that the next insert() cannot fail for lack of memory.
+  /// Grows the table if necessary, so that the next insert() cannot fail for lack of memory.
   void make_room() {
     if (2 * size_ > mask_) [[unlikely]]
       grow();
   }
 
-  /// pre: make_room() was called, and nothing is at this address.
+  /// pre: make_room() was called, and the table has no block at this address.
   void insert(Address address, Block* block) {
     std::size_t at = home_of(address.value);
     while (slots_[at].address != 0) at = next(at);
@@ -32,7 +32,7 @@ class AddressTable {
     ++size_;
   }
 
-  /// Where a block was found: good until the table changes.
+  /// The place of a block in the table; valid until the table changes.
   struct Place {
     std::size_t slot;
     Block* block;  ///< null if there is none
@@ -47,7 +47,7 @@ class AddressTable {
   /// pre: `place` has a block.
   void remove(Place place) {
     std::size_t hole = place.slot;
-    // Whoever was pushed away from home by what is removed moves back, so that every search may stop at an empty slot.
+    // Entries that the removed one kept from their home slot move back, so that every search can stop at an empty slot.
     for (std::size_t at = next(hole); slots_[at].address != 0; at = next(at)) {
       const std::size_t from_home = (at - home_of(slots_[at].address)) & mask_;
       const std::size_t from_hole = (at - hole) & mask_;
@@ -61,7 +61,7 @@ class AddressTable {
 
  private:
   struct Slot {
-    std::uint64_t address = 0;  // 0: empty; nothing lies at address 0
+    std::uint64_t address = 0;  // 0: empty; no block is at address 0
     Block* block = nullptr;
   };
 
@@ -69,7 +69,7 @@ class AddressTable {
 
   static unsigned shift_for(std::size_t slots) { return 64 - static_cast<unsigned>(std::bit_width(slots) - 1); }
   // Fibonacci hashing: the top bits of a product with the golden ratio. Addresses are multiples of 512 and often
-  // neighbours; this spreads both. 0 >> 9 is the home of the empty address, which is never looked for.
+  // neighbours; the product spreads them.
   [[nodiscard]] std::size_t home_of(std::uint64_t address) const {
     return static_cast<std::size_t>((address >> 9) * 0x9E3779B97F4A7C15u >> shift_);
   }
@@ -83,8 +83,8 @@ class AddressTable {
   }
   explicit AddressTable(std::size_t slots) : slots_(slots), mask_(slots - 1), shift_(shift_for(slots)) {}
 
-  std::vector<Slot> slots_;  // a power of two of them, at most half of them taken
-  std::size_t mask_;         // their number less one
+  std::vector<Slot> slots_;  // their number is a power of two; about half of them are taken at most
+  std::size_t mask_;         // number of slots minus one
   unsigned shift_;
   std::size_t size_ = 0;
 };

@@ -1,6 +1,6 @@
 #pragma once
 
-// Lease: one allocation of a live pool, owned. Dropping it frees the block; the pool lives at least as long.
+// Lease: the owner of one allocation of a live pool. Its destructor frees the block, and it keeps the pool alive.
 
 #include <atomic>
 #include <memory>
@@ -21,7 +21,7 @@ struct ExportedBlock;
 
 class Lease {
  public:
-  /// An empty one: no bytes, address 0, nothing to free.
+  /// An empty lease: 0 bytes, address 0, no block to free.
   Lease(std::shared_ptr<LivePool> pool, StreamId stream) : pool_(std::move(pool)), stream_(stream) {}
   Lease(std::shared_ptr<LivePool> pool, Block* block, Bytes requested, StreamId stream, bool is_shareable)
       : pool_(std::move(pool)),
@@ -47,15 +47,16 @@ class Lease {
   void require_open() const;
   [[nodiscard]] Address address() const noexcept { return address_; }
   [[nodiscard]] Bytes size() const noexcept { return requested_; }
-  /// The stream it was allocated for. Error(closed) if that stream was destroyed.
+  /// The stream for which it was allocated. Error(closed) if that stream was destroyed.
   [[nodiscard]] StreamName stream_name() const;
   const std::shared_ptr<LivePool>& pool() const noexcept { return pool_; }
 
-  /// Whether other processes may be given its memory.
+  /// Whether its memory can be shared with other processes.
   [[nodiscard]] bool is_shareable() const noexcept { return is_shareable_; }
-  /// Its bytes in order, by the number of the device that they lie on; the number of devices means: the host.
+  /// Its pieces in order, each with the number of its device and its size. The number after the last device means the
+  /// host.
   [[nodiscard]] std::vector<std::pair<std::size_t, Bytes>> pieces() const;
-  /// Changes when other chunks come to lie behind an address: two leases of one address with one generation have the
+  /// Changes when other chunks are mapped at its addresses: two leases with the same address and generation have the
   /// same memory.
   [[nodiscard]] std::uint64_t generation() const;
 
@@ -63,28 +64,28 @@ class Lease {
   /// (invalid_argument) unless it was allocated as shareable.
   [[nodiscard]] ExportedBlock export_memory() const;
 
-  /// Until it is unpinned as often, its memory stays as it is, also behind close(). Error(closed) after close().
+  /// Keeps the memory allocated until unpin() is called as often, even after close(). Error(closed) after close().
   void pin();
-  /// Error(invalid_free) if it is not pinned. The last one frees it if it was closed meanwhile.
+  /// Error(invalid_free) if it is not pinned. The last unpin() frees the memory if the lease was closed meanwhile.
   void unpin();
   [[nodiscard]] bool is_pinned() const { return pins_.load() > 0; }
 
-  /// Work on another stream uses it.
+  /// Work on another stream uses the memory.
   void record_use(const StreamName& stream);
 
-  /// Without a driver call and without waiting; false if that is not possible now. Throws like close().
+  /// Frees it without a driver call and without waiting; false if that is not possible now. Throws like close().
   bool close_at_once();
   /// Frees it in the order of its own stream. Error(invalid_free) if it was closed before.
   void close();
-  /// Frees it in the order of `stream`, whose work must be behind all earlier work on it.
+  /// Frees it in the order of `stream`, which must be ordered behind all earlier work on the memory.
   void close(const StreamName& stream);
 
  private:
-  /// The pool's lock while the lease is open: whoever closes it comes before, or waits.
+  /// Locks the pool while the lease is open: a thread that closes the lease came before, or waits for the lock.
   [[nodiscard]] std::unique_lock<Lock> lock_open() const;
   /// Frees the block, or leaves that to the last unpin().
   void give_up(StreamId stream);
-  /// For the destructor.
+  /// For the destructor: if the free fails, it waits for the devices and frees the block then.
   void free_or_wait(StreamId stream);
 
   std::shared_ptr<LivePool> pool_;
@@ -96,7 +97,7 @@ class Lease {
   Ownership ownership_;
   // Both change only with the pool's lock held.
   std::atomic<std::uint32_t> pins_{0};
-  std::optional<StreamId> closed_on_;  // closed while pinned: in whose order it will be freed
+  std::optional<StreamId> closed_on_;  // set if closed while pinned: the stream in whose order it will be freed
 };
 
 }  // namespace memlake

@@ -1,10 +1,11 @@
 #pragma once
 
-// LivePool: a pool that programs use, from any thread, on a real driver or the emulator. Adds to Pool the lock, the
-// streams as CUDA knows them, the driver's events and counters of its own.
+// LivePool: a pool for programs, for use from any thread, on a real driver or the emulator. It adds to Pool the lock,
+// CUDA's streams and events, and its own call counters.
 //
-// One lock guards everything; long driver calls of some policies are made without it (UnlockedScope). In a forked child
-// nothing is done, and that is found out before the lock: a thread that does not exist there may hold it.
+// One lock guards everything; some policies make long driver calls without it (UnlockedScope). A forked child cannot
+// use the pool. The pool checks that before it locks, because a thread that does not exist in the child may hold the
+// lock.
 
 #include <atomic>
 #include <condition_variable>
@@ -26,12 +27,12 @@
 
 namespace memlake {
 
-/// Thrown where a request by address finds no memory.
+/// Thrown by allocate_at() if there is no memory.
 struct NoMemory {
   Shortage shortage;
 };
 
-/// One block, as it was at the moment of a snapshot.
+/// One block of a snapshot.
 struct BlockRecord {
   std::uint64_t segment;  ///< address of its segment
   std::uint64_t segment_size;
@@ -46,7 +47,7 @@ struct BlockRecord {
   std::uint64_t on_host;  ///< bytes that lie on the host because the devices had no room
 };
 
-/// Everything that is counted, from one moment.
+/// All figures of a pool at one moment.
 struct LiveStats {
   PoolStats pool;
   Bytes limit;
@@ -57,7 +58,7 @@ struct LiveStats {
   std::uint64_t host_waits = 0;
   double modelled_us = 0;
   std::vector<std::pair<const char*, std::uint64_t>> calls;  ///< by CUDA name; only those that were made
-  std::vector<Counter> policy_counters;                      ///< what only this policy counts
+  std::vector<Counter> policy_counters;                      ///< figures that only this policy has
 
   struct OfStream {
     CUstream stream = nullptr;
@@ -65,10 +66,10 @@ struct LiveStats {
     Bytes pending;
     Bytes free;
   };
-  std::vector<OfStream> streams;  ///< those that have anything
+  std::vector<OfStream> streams;  ///< those that have memory
 };
 
-/// A live block as another process may be given it.
+/// A live block in the form that another process can import.
 struct ExportedBlock {
   Address address;
   Bytes requested;
@@ -78,7 +79,7 @@ struct ExportedBlock {
 /// How a pool shares memory with other processes.
 struct Sharing {
   ShareableOptions options = {};
-  bool is_default_space = false;  ///< whether requests that say nothing about it get memory that can be shared
+  bool is_default_space = false;  ///< whether requests get shareable memory by default
 };
 
 class LivePool : public std::enable_shared_from_this<LivePool> {
@@ -88,42 +89,44 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
                                         const Limits& limits, const Sharing& sharing = {});
   LivePool(const LivePool&) = delete;
   LivePool& operator=(const LivePool&) = delete;
-  /// Waits for the device and gives everything back; in a child, on a closed device or at exit nothing.
+  /// Waits for the devices and releases everything. It does not wait in a forked child, on a closed device or at exit.
   ~LivePool();
 
-  /// Without a driver call and without waiting; nothing if that is not possible now. For callers that must not wait.
+  /// Allocates without a driver call and without waiting; std::nullopt if that is not possible now. For callers that
+  /// must not wait.
   std::optional<Lease> allocate_at_once(Bytes requested, const StreamName& stream);
-  /// Nothing if there is no memory: then `shortage` says why. `is_shareable`: whether other processes may be given it;
-  /// nothing: as is usual in this pool.
+  /// std::nullopt if there is no memory: then `shortage` gives the reason. `is_shareable`: whether the memory can be
+  /// shared with other processes; std::nullopt: the pool's default.
   std::optional<Lease> allocate(Bytes requested, const StreamName& stream, Shortage& shortage,
                                 std::optional<bool> is_shareable = std::nullopt);
-  /// All that is live, in the order of the allocations; all or nothing. Error(config) if something cannot be exported.
+  /// Exports all live blocks, in the order of the allocations; all or nothing. Error(invalid_argument) if a block is
+  /// not shareable.
   std::vector<ExportedBlock> export_everything();
 
-  // For callers that know their memory by its address alone, and whose streams belong to somebody else. No object per
-  // allocation; memory of a Lease is not among it.
+  // For callers that know their memory only by its address and use streams of other libraries. There is no object per
+  // allocation. The memory of a Lease cannot be found by its address.
 
   /// Throws NoMemory. pre: requested > 0.
   Address allocate_at(Bytes requested, CUstream stream);
-  /// In the order of the stream that it was allocated for. Error(invalid_free) if nothing was allocated there.
+  /// Frees in the order of the stream for which it was allocated. Error(invalid_free) if no allocation is there.
   void free_at(Address address);
-  /// In the order of `stream`, whose work must be behind all earlier work on it.
+  /// Frees in the order of `stream`, which must be ordered behind all earlier work on the memory.
   void free_at(Address address, CUstream stream);
-  /// The same; false if nothing was allocated there.
+  /// The same; false if no allocation is there.
   bool try_free_at(Address address, CUstream stream);
-  /// Work on another stream uses it.
+  /// Work on another stream uses the memory.
   void record_use_at(Address address, CUstream stream);
-  /// The memory of one piece that it lies in. Error(invalid_argument) if its segment is not of one piece.
+  /// The segment of the allocation. Error(invalid_argument) if the segment is not one allocation of the driver.
   AddressRange segment_at(Address address) const;
   bool is_allocated(Address address) const;
 
-  /// False if there is no memory: then `shortage` says why.
+  /// False if there is no memory: then `shortage` gives the reason.
   bool preallocate(Bytes size, const StreamName& stream, Shortage& shortage);
-  /// How much went.
+  /// Returns how much was released.
   Bytes trim(Bytes keep);
-  /// Gives everything that is free back to the driver, after waiting for all events.
+  /// Waits for all events, then releases all free memory to the driver.
   void release_cached();
-  /// Gives everything back. Error(invalid_free) while something is live, or when it was closed before.
+  /// Releases everything. Error(invalid_free) while a buffer is live, or if the pool was closed before.
   void close();
 
   bool is_open() const;
@@ -134,7 +137,7 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   void reset_peaks();
   void reset_held_peak();
   void reset_active_peak();
-  /// The most that was live or pending since this was last asked.
+  /// The peak of live and pending memory since the last call.
   Bytes take_recent_peak();
   /// See Space.
   void set_reuse_rules(const ReuseRules& rules);
@@ -147,18 +150,19 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   std::vector<BlockRecord> snapshot() const;
   std::optional<std::string> find_broken_invariant() const;
 
-  /// Whether as much as `mark` is held and less was since this last answered yes. Of several threads, one hears yes.
+  /// Whether at least `mark` is held now, and less was held at some time since this last returned true. Of several
+  /// threads, only one gets true.
   bool has_risen_to(Bytes mark);
 
-  /// Bytes held now; cheap.
+  /// Bytes held now; cheaper than stats().
   Bytes held() const;
 
-  /// Writes every operation down from now on. Error(config) if it is recording already.
+  /// Records every operation from now on. Error(config) if it is recording already.
   void start_recording();
-  /// What was written since.
+  /// The rows recorded since start_recording().
   RowLog stop_recording();
 
-  /// The devices that the caller gave.
+  /// The devices that the caller passed to make().
   const std::vector<std::shared_ptr<Device>>& devices() const noexcept { return given_; }
 
  private:
@@ -168,53 +172,57 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space, const Limits& limits,
            const Sharing& sharing);
 
-  /// False if it must go through free(), or if it is pinned: only the lock keeps the pins as they are.
+  /// False if the block needs free(), or if it is pinned. Reads `pins` with the lock held, because they change only
+  /// then.
   bool free_at_once(Block* block, StreamId stream, const std::atomic<std::uint32_t>& pins);
   void free(Block* block, StreamId stream);
-  /// pre: the lock is held, unless there is nothing left to undo. Then this does nothing.
+  /// pre: the lock is held, unless can_undo() is false. Then this does nothing.
   void free_locked(Block* block, StreamId stream);
-  /// When its uses cannot be recorded: waits for the devices instead.
+  /// For a block whose uses cannot be recorded: waits for the devices instead.
   void free_after_wait(Block* block, StreamId stream);
   void record_use(const Lease& lease, Block* block, const StreamName& stream);
   StreamName name_of(StreamId stream) const;
 
-  /// pre: the lock is held. Error(invalid_free) if nothing was allocated there.
+  /// pre: the lock is held. Error(invalid_free) if no allocation is there.
   AddressTable::Place place_of(Address address) const;
-  /// The stream that a bare handle means.
+  /// The name of a stream of which only the handle is known.
   StreamName name_of(CUstream stream) const;
   [[noreturn]] static void refuse(Address address);
   [[noreturn]] void refuse_for_lack_of_memory();
 
   void require_usable() const;
   void require_open_locked() const;
-  /// The lock of a pool that can be used. Throws Error(closed), or that the process was forked, before it locks.
+  /// Locks an open pool; Error(closed) if it is closed. Before it locks, it throws if the process was forked or a
+  /// device is closed.
   [[nodiscard]] std::unique_lock<Lock> open_lock() const;
   /// Error(config) if the driver knows no such stream.
   [[nodiscard]] bool is_capturing(const StreamName& stream) const;
-  /// Memory cannot be ordered in a stream whose work is only being written down.
+  /// Throws if the stream is capturing: its work is only recorded, so memory cannot be ordered by it.
   void require_not_capturing(const StreamName& stream) const;
   void require_not_capturing(StreamId stream) const;
-  /// About the request that was refused last; gives back what addresses it may have left.
+  /// Describes the request that was refused last, and releases the addresses that it may have left. pre: the lock is
+  /// held.
   Shortage shortage_locked();
 
-  /// Runs `work` with the lock held; in a child without it, where nobody else runs.
+  /// Runs `work` with the lock held; without the lock if can_undo() is false, as in a forked child, which has no other
+  /// thread.
   template <class Work>
   auto with_lock(Work&& work) const {
     if (!can_undo()) return std::forward<Work>(work)();
     const std::lock_guard lock(mutex_);
     return std::forward<Work>(work)();
   }
-  /// Whether what it has on its devices still exists.
+  /// Whether its objects on the devices still exist.
   bool can_undo() const noexcept;
   void synchronize();
-  /// The space that a request is served from. pre: the lock is held.
+  /// The space that serves a request. pre: the lock is held.
   Space& space_for(bool is_shareable);
   void add_shareable_space();
   // pre: the lock is held, and the block is live.
   std::vector<std::pair<std::size_t, Bytes>> pieces_of(const Block& block) const;
   std::vector<ExportedBlock> export_blocks(const std::vector<const Block*>& blocks);
 
-  /// Gives up the pool's lock for a thread, and counts the threads that are in an unlocked scope.
+  /// Unlocks the pool for a thread, and counts the threads that are in an unlocked scope.
   class PoolUnlocker final : public Unlocker {
    public:
     explicit PoolUnlocker(LivePool& pool) : pool_(pool) {}
@@ -228,24 +236,24 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
    private:
     LivePool& pool_;
     std::uint64_t entered_ = 0;  // unlocked scopes that began
-    std::uint64_t left_ = 0;     // and ended
+    std::uint64_t left_ = 0;     // unlocked scopes that ended
     std::condition_variable_any has_left_;
   };
 
   std::vector<std::shared_ptr<Device>> given_;
   const Sharing sharing_;
   CountingDriver counting_;
-  std::vector<std::shared_ptr<Device>> devices_;  // the same, counted
+  std::vector<std::shared_ptr<Device>> devices_;  // the same devices through counting_
   mutable Lock mutex_;                            // guards everything below
   PoolUnlocker unlocker_{*this};
   StreamTable streams_;
   DriverEvents events_;
-  std::optional<Pool> pool_;             // nothing after close()
-  ShareableSpace* shareable_ = nullptr;  // of the pool, once it was needed
-  AddressTable by_address_;              // what allocate_at() gave
+  std::optional<Pool> pool_;             // empty after close()
+  ShareableSpace* shareable_ = nullptr;  // null until it is needed
+  AddressTable by_address_;              // the blocks of allocate_at()
   std::unique_ptr<RowLog> log_;
   Limits limits_;
-  std::optional<Neighbour> neighbour_;  // nothing after close()
+  std::optional<Neighbour> neighbour_;  // empty after close()
 };
 
 }  // namespace memlake

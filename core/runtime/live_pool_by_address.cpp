@@ -1,5 +1,5 @@
-// What a live pool does for callers that know their memory by its address alone: the path of the C ABI. One lock, and
-// no memory of the heap per operation.
+// The part of LivePool for callers that know their memory only by its address: the path of the C ABI. It locks once and
+// allocates no heap memory per operation.
 
 #include <sstream>
 

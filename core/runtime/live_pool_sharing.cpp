@@ -1,4 +1,4 @@
-// What a live pool does for other processes: memory that can be exported, and its export.
+// The part of LivePool that provides shareable memory and exports it to other processes.
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Neighbours: the pools of this process, so that one that is refused memory can tell how much the others hold. Read
-// only then. Takes no pool's lock: every pool publishes what it holds as one atomic number.
+// Neighbours: the list of all pools of this process. A pool reads it only when it is refused memory, to report how much
+// the other pools hold. That takes no pool's lock: every pool publishes its held bytes as one atomic number.
 
 #include <memory>
 
@@ -10,22 +10,22 @@
 
 namespace memlake {
 
-/// One pool among the others, until this object is gone. In a forked child it does nothing.
+/// The entry of one pool in the list, as long as this object lives. In a forked child it does nothing.
 class Neighbour {
  public:
-  /// `devices`: those that the pool's memory lies on; none if it lies on the host.
+  /// `devices`: the devices of the pool's memory; empty if the memory lies on the host.
   Neighbour(Devices devices, std::shared_ptr<const Budget> budget);
   Neighbour(const Neighbour&) = delete;
   Neighbour& operator=(const Neighbour&) = delete;
   ~Neighbour();
 
-  /// What the other pools hold on the devices of this one. Of a pool over several devices all counts that it holds,
-  /// also on other devices.
+  /// How much the other pools hold on the devices of this one. If another pool has several devices, all its held memory
+  /// counts, also that on devices which this pool does not have.
   [[nodiscard]] Bytes held_by_others() const;
 
  private:
   struct Street;
-  /// Of this process: a forked child begins with an empty one.
+  /// The list of this process; a forked child begins with an empty one.
   static Street& street();
   [[nodiscard]] bool shares_device_with(const Neighbour& other) const;
 
