@@ -1,7 +1,7 @@
 #pragma once
 
-// Record: what a program's own allocator did, in the addresses of that program. A replay of the same requests can start
-// from its first layout, and can be compared with it.
+// Record: the actions of a program's own allocator, in the addresses of that program. A replay of the same requests can
+// start from the first layout of the record, and can be compared with the record.
 
 #include <cstdint>
 #include <vector>
@@ -29,7 +29,7 @@ struct RecordedSegment {
   std::vector<RecordedBlock> blocks = {};
 };
 
-/// Memory that came or went before a row of the trace.
+/// Memory that the allocator created or released before a row of the trace.
 struct RecordedEvent {
   enum class Kind { alloc, free, map, unmap };
 
@@ -44,7 +44,7 @@ struct RecordedEvent {
 struct Record {
   std::vector<RecordedSegment> initial;  ///< memory in one piece only
   std::vector<RecordedEvent> events;     ///< in order
-  std::uint64_t first_row = 0;           ///< the rows before it made what `initial` has
+  std::uint64_t first_row = 0;           ///< the rows before it led to `initial`
 };
 
 }  // namespace memlake

@@ -1,8 +1,8 @@
 #pragma once
 
-// RecordedRules: a policy that stands in front of another one while a record is replayed. It lays out the memory that
-// the record begins with; then the other policy decides, and this one notes each segment that comes and goes, in the
-// record's addresses.
+// RecordedRules: wraps the rules of a policy while a record is replayed. It first creates the layout with which the
+// record begins. Then the wrapped rules decide, and RecordedRules notes each segment that is created or released, in
+// the record's addresses.
 
 #include <memory>
 #include <optional>
@@ -14,23 +14,23 @@
 
 namespace memlake {
 
-/// Which of two free blocks of one size is taken.
+/// Which of two free blocks of one size is used first.
 enum class TieBreak {
   age,      ///< the one in the older segment: torch 2.13
-  address,  ///< the one at the lower address, which here is the record's: versions before it
+  address,  ///< the one at the lower address of the record: versions before 2.13
 };
 
-/// What a RecordedRules is told and what it notes. It outlives the policy, which belongs to its pool.
+/// The input and the notes of a RecordedRules. It outlives the rules, which belong to the pool.
 class RecordedPlaces {
  public:
   RecordedPlaces(const std::vector<RecordedEvent>& events, TieBreak tie_break)
       : recorded_(events), tie_break_(tie_break) {}
 
-  /// The block that the next allocation makes, whatever was asked for; null once the layout is there.
+  /// The block that the next allocation creates, whatever the request is; null after the layout is complete.
   struct Laid {
     const RecordedSegment* segment;
     const RecordedBlock* block;
-    Block* rest;  ///< of the segment; null for its first block
+    Block* rest;  ///< the rest of the segment; null for its first block
   };
   const Laid* laid = nullptr;
   std::uint64_t row = 0;  ///< of the trace that is replayed now
@@ -41,10 +41,11 @@ class RecordedPlaces {
  private:
   friend class RecordedRules;
 
-  /// Where the record has its next new memory of this kind, from this row on; behind everything if it has none left.
+  /// The address of the record's next new memory of this kind, from this row on. If the record has none left: an
+  /// address behind all others.
   Address next_place(RecordedEvent::Kind kind, Bytes size);
   void begin_segment(Step& step, Address base);
-  /// What the last step gave is known now: the first look at a new segment.
+  /// Called after a step: if it created a segment, stores the segment's base.
   void end_segment(const Climb& climb);
   void note(RecordedEvent::Kind kind, AddressRange range, StreamId stream);
   void note_release(const std::vector<Block*>& victims);
@@ -53,7 +54,7 @@ class RecordedPlaces {
   TieBreak tie_break_;
   std::size_t next_event_ = 0;
   std::uint64_t invented_ = std::uint64_t{1} << 62;
-  std::optional<Address> begun_;                             // base of the segment that is being made
+  std::optional<Address> begun_;                             // base of the segment that is being created
   std::unordered_map<const SegmentMemory*, Address> bases_;  // in the record's addresses
   std::vector<RecordedEvent> noted_;
 };

@@ -46,15 +46,15 @@ struct RefusedRow {
 
 struct ReplayOutcome {
   std::optional<RefusedRow> first_failure;
-  std::uint64_t rows = 0;        ///< how many were replayed
+  std::uint64_t rows = 0;        ///< number of rows that were replayed
   double cpu_seconds = 0;        ///< of the replaying thread, the policy and its driver calls
-  std::vector<Sample> timeline;  ///< one sample each so many rows, and one at the end
+  std::vector<Sample> timeline;  ///< one sample every rows_per_sample rows, and one at the end
 };
 
 struct ReplayOptions {
-  bool goes_on = false;               ///< past a failed allocation, instead of ending there
+  bool goes_on = false;               ///< whether to continue after a failed allocation
   std::uint64_t rows_per_sample = 0;  ///< 0: no timeline
-  bool takes_in_advance = true;       ///< false for a policy that keeps nothing: it would hold such memory for good
+  bool takes_in_advance = true;       ///< whether to preallocate; false for a policy without that capability
 };
 
 ReplayOutcome replay(const TraceColumns& trace, Pool& pool, TraceEvents& events, const ReplayOptions& options);

@@ -1,7 +1,7 @@
 #pragma once
 
-// ReplayDevice: an emulated device without backing that exists for one replay, with counters of its own, so that
-// replays can run side by side in one process.
+// ReplayDevice: an emulated device without backing that exists for one replay. It has its own counters, so that replays
+// can run side by side in one process.
 
 #include <memory>
 
@@ -16,7 +16,7 @@ class ReplayDevice {
   ReplayDevice(Library& library, Bytes memory);
   ReplayDevice(const ReplayDevice&) = delete;
   ReplayDevice& operator=(const ReplayDevice&) = delete;
-  /// Removes the device with all that is on it: owners that are left have nothing to undo.
+  /// Closes the device with all objects on it, so owners that are left need not undo them.
   ~ReplayDevice();
 
   const std::shared_ptr<Device>& device() const noexcept { return device_; }

@@ -1,6 +1,6 @@
 #pragma once
 
-// A whole replay: a device of its own, the events of the trace, a pool under a policy, and the figures of all three.
+// A whole replay: its own device, the events of the trace, a pool under a policy, and the figures of all three.
 
 #include <string_view>
 #include <utility>
@@ -28,7 +28,7 @@ struct ReplayReport {
   std::vector<std::pair<const char*, std::uint64_t>> calls;  ///< by CUDA name; only those that were made
   double modelled_us = 0;
   std::uint64_t host_waits = 0;
-  std::vector<Counter> counters;  ///< of this policy alone
+  std::vector<Counter> counters;  ///< figures that only this policy has
 };
 
 /// Replays a trace on an emulated device that exists for this call. `emulator` must be the emulator's library.

@@ -1,6 +1,7 @@
 #pragma once
 
-// TraceEvents: when events of a replay are complete. Nothing runs in a replay, so the trace, or a rule, says it.
+// TraceEvents: the EventSource of a replay. No device work runs in a replay, so the trace or a rule decides when an
+// event is complete.
 
 #include <cstdint>
 #include <memory>
@@ -16,12 +17,12 @@ enum class EventMode {
   immediate,  ///< complete when first asked for
   recorded,   ///< pending until the trace says that the freed allocation's event is done, or that the device was
               ///< synchronised
-  lag,        ///< complete a number of rows later: a host that runs ahead
+  lag,        ///< complete a number of rows later, as if the host ran ahead of the device
 };
 
 class TraceEvents final : public EventSource {
  public:
-  /// `device`: where streams are made for a policy that asks the driver for them.
+  /// `device`: where handle_of() creates streams, for a policy that passes streams to the driver.
   TraceEvents(EventMode mode, std::uint64_t lag, std::shared_ptr<Device> device = nullptr)
       : mode_(mode), lag_(lag), device_(std::move(device)) {}
 
@@ -33,10 +34,10 @@ class TraceEvents final : public EventSource {
   void drop(Ticket) override {}
   void wait_for_stream(StreamId stream) override;
   bool is_idle(StreamId) override { return true; }
-  /// One of the device's own for each of the trace. Nothing ever runs on them.
+  /// A stream of the device for each stream of the trace. No device work ever runs on it.
   CUstream handle_of(StreamId stream) override;
 
-  // What the replayer tells.
+  // Called by the replay.
   void set_row(std::uint64_t row) { row_ = row; }
   void freeing(std::uint32_t id) { id_ = id; }
   void done(std::uint32_t id);
@@ -46,7 +47,7 @@ class TraceEvents final : public EventSource {
   std::uint64_t queries = 0;
   std::uint64_t synchronisations = 0;
   std::uint64_t stream_waits = 0;  ///< waits on the device
-  std::uint64_t host_waits = 0;    ///< times the host had to wait for something that was not complete
+  std::uint64_t host_waits = 0;    ///< number of times the host had to wait for an event that was not complete
 
  private:
   struct Point {
@@ -61,7 +62,7 @@ class TraceEvents final : public EventSource {
   std::uint64_t row_ = 0;
   std::uint32_t id_ = 0;
   std::shared_ptr<Device> device_;
-  std::unordered_map<StreamId, StreamOwner> streams_;  // those that were asked for
+  std::unordered_map<StreamId, StreamOwner> streams_;  // created by handle_of()
   std::vector<Point> points_;
   std::unordered_map<std::uint32_t, std::vector<Ticket>> of_id_;  // only in `recorded`
   std::size_t done_before_ = 0;                                   // all points before this one are done
