@@ -1,7 +1,8 @@
 #pragma once
 
-// Conf: a pool described in one line of text, "NAME,key:value,key:value": what MEMLAKE_CONF and memlake_pool_create()
-// take. docs/reference/c_abi.md describes the keys of pools, docs/reference/policies.md those of policies.
+// Conf: the description of a pool in one line of text, "NAME,key:value,key:value", as in MEMLAKE_CONF and in
+// memlake_pool_create(). docs/reference/c_abi.md describes the keys of pools, docs/reference/policies.md those of
+// policies.
 
 #include <optional>
 #include <string>
@@ -27,17 +28,17 @@ struct Conf {
   std::optional<Limit> limit;
 
   std::string driver = "cuda";  ///< cuda, emulated, or a file
-  // Only for the emulator; as it takes them.
+  // Only for the emulator, in its own format.
   std::string devices = "1";
   std::string memory = "8GiB";
   std::string backing = "host";
 
   [[nodiscard]] bool is_emulated() const { return driver == "emulated"; }
-  /// What a pool may hold on a device of this size.
+  /// The limits of a pool on a device of this size.
   [[nodiscard]] Limits limits_on(Bytes device_total) const;
 };
 
-/// Throws Error(config) with a sentence that names the bad key or value, and what is possible.
+/// Throws Error(config) with a sentence that names the bad key or value and the possible ones.
 Conf parse_conf(std::string_view text);
 
 }  // namespace memlake::abi

@@ -1,6 +1,6 @@
 #pragma once
 
-// The border that no exception crosses: a failure becomes a code, and its sentence is kept for the thread that asked.
+// No exception leaves a C function: it becomes an error code, and its sentence is kept for the calling thread.
 
 #include <exception>
 #include <new>
@@ -11,15 +11,15 @@
 
 namespace memlake::abi {
 
-/// What memlake_last_error() and memlake_last_error_code() will answer in this thread. Allocates nothing.
+/// Sets the answers of memlake_last_error() and memlake_last_error_code() in this thread. Allocates no memory.
 void remember(int code, const char* sentence) noexcept;
 
 [[nodiscard]] int code_of(ErrorKind kind) noexcept;
 
-/// Remembers the exception that is being handled; returns its code.
+/// Calls remember() for the exception that is being handled; returns its code.
 int remember_current() noexcept;
 
-/// Runs `work` and answers MEMLAKE_OK, or the code of what it threw.
+/// Runs `work` and returns MEMLAKE_OK, or the code of the exception that it threw.
 template <class Work>
 int code_from(Work&& work) noexcept {
   try {

@@ -1,6 +1,7 @@
 #pragma once
 
-// From a configuration to a pool: loads the driver, finds or makes the device, puts the policy on it.
+// Makes a pool from a configuration: loads the driver, finds the device or creates an emulated one, and creates the
+// pool with its policy.
 
 #include <memory>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a memlake_pool* points to. It is never given back to the heap, so a pointer that outlived its pool is answered
-// with "closed" instead of a crash; a pool leaves these few bytes behind.
+// The object of a memlake_pool*. It is never freed, so a call with the pointer of a destroyed pool fails with "closed"
+// instead of a crash. Each pool leaves these few bytes behind.
 
 #include <atomic>
 #include <limits>
@@ -12,13 +12,13 @@
 
 struct memlake_pool {
   std::atomic<memlake::LivePool*> live{nullptr};  ///< null: destroyed
-  std::shared_ptr<memlake::LivePool> owned;       ///< of pools that memlake_pool_create() made
+  std::shared_ptr<memlake::LivePool> owned;       ///< set for pools from memlake_pool_create()
   memlake_pool* made_before = nullptr;
 };
 
 namespace memlake::abi {
 
-/// A memlake_pool* for a pool that somebody else owns, for as long as this lives.
+/// A memlake_pool* for a pool that has another owner. It is valid as long as this object lives.
 class BorrowedHandle {
  public:
   explicit BorrowedHandle(LivePool& pool);
@@ -32,7 +32,7 @@ class BorrowedHandle {
   memlake_pool* handle_;
 };
 
-/// From now on the handle stays. All of them form a list, so that a search for leaks finds them in use.
+/// Keeps the handle until the process ends. All handles form a list, so that a leak checker finds them reachable.
 memlake_pool* keep(std::unique_ptr<memlake_pool> handle) noexcept;
 
 [[noreturn]] void refuse_size(std::uint64_t size);

@@ -1,4 +1,4 @@
-// memlake_torch_*: what PyTorch's pluggable allocator calls.
+// memlake_torch_*: the functions that PyTorch's pluggable allocator calls.
 
 #include <atomic>
 #include <cmath>

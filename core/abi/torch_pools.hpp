@@ -21,7 +21,7 @@ class TorchPools {
   /// Never destroyed: PyTorch frees memory while the process ends.
   static TorchPools& of_this_process();
 
-  /// The device's pool; the first time it is made from MEMLAKE_CONF.
+  /// The device's pool. If it has none, one is made from MEMLAKE_CONF.
   LivePool& pool(int device) {
     if (static_cast<unsigned>(device) < kMostDevices) [[likely]]
       if (LivePool* pool = current_[static_cast<unsigned>(device)].load(std::memory_order_acquire)) [[likely]]
@@ -29,20 +29,20 @@ class TorchPools {
     return make(device);
   }
 
-  /// Null: from now on one made from MEMLAKE_CONF.
+  /// Sets the device's pool. Null: the next call of pool() makes one from MEMLAKE_CONF.
   void set(int device, std::shared_ptr<LivePool> pool);
 
-  /// The pool that this address was allocated from, on any device; null if there is none.
+  /// The pool from which this address was allocated, on any device; null if there is none.
   LivePool* find(Address address);
-  /// Where a free that the device's own pool refused belongs: a pool that the device had before. Throws
-  /// Error(invalid_free) with the best sentence there is.
+  /// For a free that the device's current pool refused: the earlier pool of the device that owns the address. If there
+  /// is none, throws Error(invalid_free) with a sentence about the cause.
   LivePool& owner_of(Address address, int device);
-  /// Those that are in use now.
+  /// The current pools of all devices.
   std::vector<LivePool*> all();
-  /// What the device's pool may hold, as it was made.
+  /// The limits of the device's pool at the time when it became a pool of PyTorch.
   Limits limits_of(int device);
 
-  /// Throws Error(config) if MEMLAKE_CONF makes no sense.
+  /// Throws Error(config) if MEMLAKE_CONF is invalid.
   static Conf conf_of_environment();
 
  private:
@@ -53,7 +53,7 @@ class TorchPools {
   };
 
   LivePool& make(int device);
-  /// Throws Error(driver_gone) in a forked child of a process that used pools. Before every lock.
+  /// Throws Error(driver_gone) in a forked child of a process that used pools. Called before mutex_ is locked.
   void require_this_process() const;
   void note_use();
   void require_device(int device) const;
@@ -62,8 +62,8 @@ class TorchPools {
 
   std::array<std::atomic<LivePool*>, kMostDevices> current_{};
   std::atomic<unsigned> used_in_{0};  // the process generation that first had a pool; 0: none
-  std::mutex mutex_;                  // guards what is below; no other lock is taken before it
-  std::vector<Known> known_;          // never shrinks: a thread may be about to use one
+  std::mutex mutex_;                  // guards the members below; no thread locks it while it holds another lock
+  std::vector<Known> known_;          // never shrinks: a thread may be about to use one of the pools
 };
 
 }  // namespace memlake::abi
