@@ -1,8 +1,8 @@
 #pragma once
 
-// Conf: the description of a pool in one line of text, "NAME,key:value,key:value", as in MEMLAKE_CONF and in
-// memlake_pool_create(). docs/reference/c_abi.md describes the keys of pools, docs/reference/policies.md those of
-// policies.
+// Conf: the description of a pool in one line of text, "NAME,key:value,key:value", as MEMLAKE_CONF and
+// memlake_pool_create() take it. See docs/reference/c_abi.md for the keys of pools and docs/reference/policies.md for
+// those of policies.
 
 #include <optional>
 #include <string>

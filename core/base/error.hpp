@@ -33,7 +33,7 @@ struct DriverAnswer {
   const char* call;     ///< CUDA's name of the function; static
   int code;             ///< the CUresult
   std::string name;     ///< its name in cuda.h
-  std::string meaning;  ///< what it usually means to a user of memlake
+  std::string meaning;  ///< its usual meaning for a user of memlake
   std::string detail;   ///< the driver's own explanation; "" if it gives none
 };
 

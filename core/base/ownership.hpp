@@ -44,8 +44,7 @@ class Ownership {
     }
   }
 
-  /// For destructors: runs `undo` unless the right was taken before or the process is exiting. Reports a failure to the
-  /// hook.
+  /// For destructors: runs `undo` unless the right was taken before or the process exits. Reports failures to the hook.
   template <class Undo>
   void end_quietly(Undo&& undo) noexcept {
     if (!is_held_.exchange(false) || is_exiting()) return;

@@ -3,8 +3,8 @@
 // LoneAddresses: the addresses that ranges would have if the pool were alone in the address space. PyTorch takes the
 // lowest place of its expandable segments, so the order of their addresses decides where memory is mapped. The driver
 // places a reservation where the rest of the process leaves room, but a replay must not depend on other code. So
-// segments are ordered by addresses that this class assigns as an idle driver does: the lowest gap that is large
-// enough.
+// segments are ordered by addresses that this class assigns as an idle driver does: in the lowest gap that is large
+// enough for the range.
 
 #include <cstdint>
 #include <map>

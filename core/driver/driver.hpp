@@ -38,7 +38,7 @@ std::optional<Call> find_call(std::string_view name) noexcept;
 
 /// Why a call failed, beyond its code.
 struct Explanation {
-  std::string detail;         ///< "" if there is nothing to say
+  std::string detail;         ///< "" if there is none
   bool is_violation = false;  ///< the emulator refused a call that would crash or corrupt memory on a real driver
 };
 

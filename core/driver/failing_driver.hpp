@@ -38,7 +38,7 @@ class FailingDriver final : public Driver {
   std::optional<CUresult> next_fault(Call call);
 
   Driver& inner_;
-  std::atomic<bool> is_armed_{false};  ///< rules_ is not empty; read without the lock, so that no rules cost nothing
+  std::atomic<bool> is_armed_{false};  ///< rules_ is not empty; read without the lock, which is fast if there are none
   std::mutex mutex_;
   std::vector<Rule> rules_;  ///< oldest first; guarded by mutex_
 };

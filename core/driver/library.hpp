@@ -47,8 +47,7 @@ class Library {
   /// The Device of this ordinal. All users share one object until it is closed or the last of them drops it.
   std::shared_ptr<Device> device(int ordinal);
 
-  /// Only on the emulator. Afterwards owners of objects on these devices make no undo call, except for reservations and
-  /// host memory.
+  /// Only on the emulator. Afterwards owners on these devices undo nothing except reservations and host memory.
   void close_devices(OrdinalRange devices);
 
   /// Throws CUDA_ERROR_NOT_INITIALIZED in a child that was forked after initialize(). Takes no lock.

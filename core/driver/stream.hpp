@@ -11,8 +11,7 @@
 
 namespace memlake {
 
-// cuda.h: CU_STREAM_LEGACY is another name of the default stream; CU_STREAM_PER_THREAD is a different stream in every
-// thread.
+// cuda.h: CU_STREAM_LEGACY is another name of the default stream, CU_STREAM_PER_THREAD another stream in every thread.
 inline const CUstream kLegacyStream = reinterpret_cast<CUstream>(std::uintptr_t{1});
 inline const CUstream kPerThreadStream = reinterpret_cast<CUstream>(std::uintptr_t{2});
 
@@ -50,8 +49,7 @@ class StreamOwner {
   Ownership ownership_;
 };
 
-/// False for the default streams, about which the driver is not asked. Error(config) if the driver knows no such
-/// stream.
+/// False for the default streams, without asking the driver. Error(config) if the driver knows no such stream.
 bool stream_is_capturing(Device& device, CUstream stream);
 bool stream_is_done(Device& device, CUstream stream);
 void stream_synchronize(Device& device, CUstream stream);

@@ -24,8 +24,7 @@ class OrderedFrees {
   virtual void free_in_order(Block& block, StreamId stream) = 0;
 };
 
-/// Rules decide when another stream may reuse freed memory. A space without them gives it to no other stream before a
-/// wait.
+/// Rules decide when other streams may reuse freed memory. A space without them gives it to no other before a wait.
 class StreamReuse {
  public:
   virtual ~StreamReuse() = default;

@@ -61,7 +61,7 @@ struct Option {
   const char* kind;           ///< flag, size, mib, count, number or divisions
   std::string value;          ///< the allowed values, in words
   std::string default_value;  ///< a value that can be written, or words if only leaving the key out means the default
-  std::string help;           ///< what it does, in one line
+  std::string help;           ///< its effect, in one line
 };
 
 /// The options of one policy, read and checked.
@@ -92,7 +92,7 @@ struct RefusedKey {
 
 struct PolicyEntry {
   std::string name;
-  std::string summary;  ///< what it is, in one line
+  std::string summary;  ///< one line about the policy
   Capabilities capabilities;
   std::vector<Option> options;
   /// Reads settings of these options. Throws Error(config).

@@ -1,5 +1,4 @@
-// The part of Pool that finds the block for a request: a free block that fits, then all attempts in order, or a
-// refusal.
+// The part of Pool that finds the block for a request: a free block, then all attempts in order, or a refusal.
 
 #include <algorithm>
 #include <utility>

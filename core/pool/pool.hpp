@@ -100,8 +100,7 @@ class Pool {
   [[nodiscard]] Shortage shortage(std::optional<Bytes> device_free = std::nullopt) const;
   [[nodiscard]] std::vector<std::pair<StreamId, Bytes>> pending_on() const;
 
-  /// From now on the pool writes every operation to `log`; null ends that. The blocks that are live now are the first
-  /// rows.
+  /// From now on the pool writes every operation to `log`; null ends that. Blocks that are live now are the first rows.
   void write_to(RowLog* log);
 
   /// Checks I1 to I8. A sentence about the first broken one, which begins with its name; std::nullopt if all hold.
@@ -121,8 +120,7 @@ class Pool {
     bool has_no_addresses = false;
   };
 
-  /// Tries everything when the space has no free block that fits; null if there is no memory. Then shortage() gives the
-  /// reason.
+  /// Tries everything when no free block of the space fits. Null if there is no memory; then shortage() says why.
   Block* acquire(Space& space, Attempt& attempt);
   /// Tries the rungs of one space.
   Block* climb(Space& space, Attempt& attempt);

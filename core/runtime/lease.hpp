@@ -53,8 +53,7 @@ class Lease {
 
   /// Whether its memory can be shared with other processes.
   [[nodiscard]] bool is_shareable() const noexcept { return is_shareable_; }
-  /// Its pieces in order, each with the number of its device and its size. The number after the last device means the
-  /// host.
+  /// Its pieces in order, each with its device's number and its size. The number after the last device means the host.
   [[nodiscard]] std::vector<std::pair<std::size_t, Bytes>> pieces() const;
   /// Changes when other chunks are mapped at its addresses: two leases with the same address and generation have the
   /// same memory.

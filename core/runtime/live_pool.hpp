@@ -4,8 +4,7 @@
 // CUDA's streams and events, and its own call counters.
 //
 // One lock guards everything; some policies make long driver calls without it (UnlockedScope). A forked child cannot
-// use the pool. The pool checks that before it locks, because a thread that does not exist in the child may hold the
-// lock.
+// use the pool. The pool checks that before it locks: a thread that does not exist in the child may hold the lock.
 
 #include <atomic>
 #include <condition_variable>
@@ -99,8 +98,7 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   /// shared with other processes; std::nullopt: the pool's default.
   std::optional<Lease> allocate(Bytes requested, const StreamName& stream, Shortage& shortage,
                                 std::optional<bool> is_shareable = std::nullopt);
-  /// Exports all live blocks, in the order of the allocations; all or nothing. Error(invalid_argument) if a block is
-  /// not shareable.
+  /// Exports all live blocks in allocation order, all or nothing. Error(invalid_argument) if one is not shareable.
   std::vector<ExportedBlock> export_everything();
 
   // For callers that know their memory only by its address and use streams of other libraries. There is no object per
@@ -172,8 +170,7 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space, const Limits& limits,
            const Sharing& sharing);
 
-  /// False if the block needs free(), or if it is pinned. Reads `pins` with the lock held, because they change only
-  /// then.
+  /// False if the block needs free(), or is pinned. Reads `pins` under the lock, because they change only there.
   bool free_at_once(Block* block, StreamId stream, const std::atomic<std::uint32_t>& pins);
   void free(Block* block, StreamId stream);
   /// pre: the lock is held, unless can_undo() is false. Then this does nothing.
@@ -200,12 +197,10 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   /// Throws if the stream is capturing: its work is only recorded, so memory cannot be ordered by it.
   void require_not_capturing(const StreamName& stream) const;
   void require_not_capturing(StreamId stream) const;
-  /// Describes the request that was refused last, and releases the addresses that it may have left. pre: the lock is
-  /// held.
+  /// Describes the request that was refused last, and releases addresses that it may have left. pre: the lock is held.
   Shortage shortage_locked();
 
-  /// Runs `work` with the lock held; without the lock if can_undo() is false, as in a forked child, which has no other
-  /// thread.
+  /// Runs `work` with the lock held; without it if can_undo() is false: a forked child has no other thread.
   template <class Work>
   auto with_lock(Work&& work) const {
     if (!can_undo()) return std::forward<Work>(work)();

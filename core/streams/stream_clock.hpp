@@ -52,8 +52,7 @@ class StreamClock {
   /// Finds out whether all work of the stream is complete. Records no event, because an event recorded now would hardly
   /// be complete yet.
   void look(StreamId stream);
-  /// Decides by the order that the program has set up and by its host waits; never returns `passed`. Makes no driver
-  /// call.
+  /// Decides by the program's order of streams and its host waits; never returns `passed`. Makes no driver call.
   [[nodiscard]] Reuse known_reuse(StreamId stream, const Freed& freed, const ReuseRules& rules) const;
   /// Decides by all rules; may ask the driver.
   Reuse reuse(StreamId stream, const Freed& freed, const ReuseRules& rules);

@@ -22,8 +22,7 @@ class Ledger {
   /// `places`: the number of places where memory can lie, which are the devices of the space.
   explicit Ledger(std::shared_ptr<Budget> budget, std::size_t places = 1)
       : budget_(std::move(budget)), places_(places) {}
-  /// The ledger of a space inside another one; its held memory also counts for the outer space. `outer` must outlive
-  /// it.
+  /// Of a space inside another one; its held memory also counts for the outer space. `outer` must outlive it.
   static Ledger inside(Ledger& outer) {
     Ledger ledger(outer.budget_);
     ledger.outer_ = &outer;

@@ -1,7 +1,6 @@
 #pragma once
 
-// Access: which devices may read or write a mapped range. At first no device has access to a new mapping, not even its
-// own.
+// Access: which devices may read or write a mapped range. At first no device has access, not even the chunk's own.
 
 #include <memory>
 #include <span>

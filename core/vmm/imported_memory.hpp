@@ -31,8 +31,7 @@ class ImportedMemory {
   [[nodiscard]] AddressRange range() const noexcept { return range_; }
   [[nodiscard]] bool is_open() const noexcept { return ownership_.is_held(); }
 
-  /// Waits for the devices, because their work may still use the memory, and unmaps it. If that fails, it throws and
-  /// stays open.
+  /// Waits for the devices, whose work may still use the memory, and unmaps it. If that fails, throws and stays open.
   void close();
 
  private:

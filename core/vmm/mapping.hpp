@@ -31,8 +31,7 @@ class Mapping {
   void close();
 
   /// Closes neighbours of one reservation, each beginning where the one before it ends, with one cuMemUnmap. Mappings
-  /// on a closed device are gone already; then there is one call for each run of the others. A call that fails unmaps
-  /// nothing.
+  /// on a closed device are gone already; then each run of the others needs one call. A failed call unmaps nothing.
   static void close_run(std::span<Mapping* const> run);
 
  private:

@@ -16,8 +16,7 @@ class PhysicalChunk {
   static PhysicalChunk create(std::shared_ptr<Device> device, Bytes size, bool is_exportable);
   /// The same in host memory at `location`, for a device that maps it.
   static PhysicalChunk create_on_host(std::shared_ptr<Device> device, Bytes size, CUmemLocation location);
-  /// cuMemImportFromShareableHandle. `size` comes from the exporter and is not checked. The caller keeps the
-  /// descriptor.
+  /// cuMemImportFromShareableHandle. `size` is the exporter's and is not checked. The caller keeps `fd`.
   static PhysicalChunk import_fd(std::shared_ptr<Device> device, int fd, Bytes size);
 
   PhysicalChunk(PhysicalChunk&&) noexcept = default;

@@ -1,7 +1,6 @@
 #pragma once
 
-// DirectRules: no cached memory. Every request is one driver allocation, and every free releases it: the naive
-// baseline.
+// DirectRules: nothing is cached. Every request is one driver allocation, every free releases it: the naive baseline.
 
 #include "policies/segments/segment_rules.hpp"
 

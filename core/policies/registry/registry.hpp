@@ -1,7 +1,6 @@
 #pragma once
 
-// The list of all policies, and the choice of one by a configuration text. policies.inc is the only list of their
-// names.
+// The list of all policies, and the choice of one by a configuration text. Only policies.inc lists their names.
 
 #include <array>
 #include <memory>

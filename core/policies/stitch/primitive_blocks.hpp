@@ -26,8 +26,7 @@ class PrimitiveBlocks {
 
   /// Adds new memory as a free block, which may get larger because it is merged with its neighbours. All or nothing.
   void grow(StreamId stream, Bytes size);
-  /// Cuts a run of chunks out of a free or unmapped block; the rest of the block stays indexed. The result is in no
-  /// index.
+  /// Cuts a run of chunks out of a free or unmapped block; the rest stays indexed. The result is in no index.
   Block* cut_out(Block* block, AddressRange run);
   /// Sets the state of a block that is in no index, merges it with its neighbours and indexes it.
   void put_back(Block* block, BlockState state);

@@ -59,8 +59,7 @@ class StitchSpace final : public Space, PolicyCounters {
   [[nodiscard]] Bytes room();
   Block* climb_small(Rung rung, Attempt& attempt);
 
-  /// Returns the result of `work`; an empty one if the driver had no memory, which the attempt records. Other errors
-  /// are thrown.
+  /// The result of `work`; empty if the driver had no memory, which the attempt records. Other errors are thrown.
   template <class Work>
   auto try_to(Tried::What what, Attempt& attempt, Work&& work) -> decltype(work());
   template <class Work>

@@ -43,8 +43,7 @@ class ViewCache {
   void start_use(StitchedView& view, Bytes size);
   void end_use(StitchedView& view);
 
-  /// Evicts all views that are not in use. Waits for their streams and throws if a driver call fails; evict_over() does
-  /// the same.
+  /// Evicts all views that are not in use. Like evict_over(), it waits for streams and throws if a driver call fails.
   void evict_idle();
   /// Evicts the views that map a chunk of the run. A view in use loses only the part behind its used front. pre: the
   /// chunks of the run are free.

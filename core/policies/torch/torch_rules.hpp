@@ -1,8 +1,7 @@
 #pragma once
 
 // TorchRules: PyTorch's caching allocator and its expandable segments, reproduced to the byte (docs/design/ says how
-// this is verified). Both are one class in PyTorch and here: they differ only in the source of new memory and in a few
-// comparisons.
+// this is verified). Both are one class, as in PyTorch: they differ in the source of new memory and a few comparisons.
 
 #include <optional>
 
