@@ -83,9 +83,8 @@ class CudaPoolSpace final : public Space, OrderedFrees, StreamReuse, PeerAccess,
   Bytes padding_{0};  // bytes added to a request so that the driver's memory contains an aligned piece of its size
   BlockGroup group_{false};
   std::unordered_map<std::uint64_t, std::unique_ptr<Slot>> slots_;  // by address
-  std::vector<PoolAllocation>
-      stuck_;      // allocations that could not be freed in order, until the host waits for the device
-  Bytes live_{0};  // bytes in slots that are not freed
+  std::vector<PoolAllocation> stuck_;  // could not be freed in order; kept until the host waits for the device
+  Bytes live_{0};                      // bytes in slots that are not freed
   std::uint64_t synchronisations_ = 0;
   std::vector<StreamId> freed_on_;  // streams with frees since the host last waited for them
 };

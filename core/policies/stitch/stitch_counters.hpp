@@ -9,11 +9,10 @@
 namespace memlake {
 
 struct StitchCounters {
-  std::uint64_t stitches = 0;  ///< views that were created
-  std::uint64_t hits = 0;      ///< requests that a cached view served
-  std::uint64_t evictions =
-      0;         ///< views that were unmapped, to stay within a limit or because chunks or addresses were needed
-  Level in_use;  ///< bytes in use through views: without views, so much more would have to be held
+  std::uint64_t stitches = 0;   ///< views that were created
+  std::uint64_t hits = 0;       ///< requests that a cached view served
+  std::uint64_t evictions = 0;  ///< views that were unmapped for a limit, or for their chunks or addresses
+  Level in_use;                 ///< bytes in use through views: without views, so much more would have to be held
 
   /// The share of the requests served by views that needed no driver call.
   [[nodiscard]] double hit_rate() const {
