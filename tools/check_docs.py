@@ -39,9 +39,10 @@ def prose(text: str) -> Iterator[tuple[int, str]]:
 
 
 def exists(root: Path, cited: str) -> bool:
-    """Returns True if a path relative to the root exists, or a pattern matches."""
+    """Returns True if a path relative to the root exists, or a pattern matches. NAME stands for any name."""
     if cited.startswith(MADE_LATER):
         return True
+    cited = cited.replace("NAME", "*")
     return any(root.glob(cited.rstrip("/"))) if "*" in cited else (root / cited).exists()
 
 

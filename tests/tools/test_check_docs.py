@@ -3,7 +3,7 @@
 import pytest
 
 GOOD = {
-    "README.md": "See [the guide](docs/guide.md#second-part) and `core/base/bytes.hpp`, `core/`, `src/*.py`.\n",
+    "README.md": "[The guide](docs/guide.md#second-part), `core/base/bytes.hpp`, `core/`, `src/*.py`, `core/NAME/`.\n",
     "docs/guide.md": "# Guide\n## Second part!\n[back](../README.md) [here](#guide) [out](https://example.org)\n",
     "core/base/bytes.hpp": "// docs/guide.md says why\n",
     "src/a.py": "# not/ours/at_all.py\n",
@@ -26,6 +26,7 @@ def test_a_code_fence_is_not_read(tree, check):
         ("[x](guide.md#third-part)", "links to guide.md#third-part, but that page has no such heading"),
         ("`core/base/address.hpp`", "cites core/base/address.hpp, which does not exist"),
         ("`core/vmm/`", "cites core/vmm/, which does not exist"),
+        ("`src/NAME.md`", "cites src/NAME.md, which does not exist"),
         ("`src/*.cpp`", "cites src/*.cpp, which does not exist"),
         ("`core/base/words.hpp:12`", "cites core/base/words.hpp, which does not exist"),
     ],
