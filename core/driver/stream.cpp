@@ -1,5 +1,6 @@
 #include "driver/stream.hpp"
 
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -35,7 +36,11 @@ void StreamOwner::close() {
 }
 
 void StreamOwner::destroy() {
-  if (!device_->can_undo()) return;
+  const std::unique_lock lock(end_->mutex);
+  if (!device_->can_undo()) {
+    end_->is_over = true;
+    return;
+  }
   device_->library().order().forget({device_->ordinal(), handle_});
   if (end_.use_count() > 1) {
     try {
@@ -43,12 +48,13 @@ void StreamOwner::destroy() {
       event_record(*device_, event->handle(), handle_);
       end_->event = std::move(event);
     } catch (const Error&) {
-      // Then whoever asks must wait for the device.
+      // A pool that asks for the end of this stream then waits for the device.
     }
   }
   Driver& driver = device_->driver();
   const CurrentContext current(*device_);
   check(driver, Call::cuStreamDestroy, driver.cuStreamDestroy(handle_));
+  end_->is_over = true;
 }
 
 bool stream_is_capturing(Device& device, CUstream stream) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <shared_mutex>
 
 #include "base/ownership.hpp"
 #include "driver/device.hpp"
@@ -18,9 +19,14 @@ inline const CUstream kPerThreadStream = reinterpret_cast<CUstream>(std::uintptr
 /// False for CUDA's names of default streams: null and the two above.
 inline bool is_created(CUstream stream) { return reinterpret_cast<std::uintptr_t>(stream) > 2; }
 
-/// The event that was recorded last in a destroyed stream: a pool can still ask whether the stream's work is complete.
+/// What a pool must know of a stream that another thread may destroy. Both fields change under `mutex` only.
 struct StreamEnd {
-  std::shared_ptr<EventOwner> event;  ///< null while the stream exists, or if recording failed
+  /// A thread that uses the stream's handle holds it shared, so that cuStreamDestroy waits for that thread.
+  std::shared_mutex mutex;
+  bool is_over = false;  ///< the handle is invalid
+  /// The event that was recorded last: a pool can still ask whether the stream's work is complete. Null while the
+  /// stream exists, or if recording failed.
+  std::shared_ptr<EventOwner> event;
 };
 
 /// Owns a stream; its undo is cuStreamDestroy. Queued work still runs after that.

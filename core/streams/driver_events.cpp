@@ -6,25 +6,42 @@ EventSource::Ticket DriverEvents::record(StreamId stream, const Block&) { return
 
 EventSource::Ticket DriverEvents::record_point(StreamId stream) {
   const std::size_t on = streams_.device_of(stream);
-  Device& device = *devices_[on];
-  const bool is_alive = streams_.is_alive(stream);
-  // Nothing can be recorded in a stream that was destroyed; its work may still be running.
-  if (!is_alive) wait_for_stream(stream);
   if (idle_[on].empty()) {
     events_.push_back({EventOwner(devices_[on], false), on});
     idle_[on].push_back(events_.size() - 1);
   }
   const Ticket ticket = idle_[on].back();
-  // In the default stream for a destroyed one: after the wait everything is behind it.
-  event_record(device, events_[ticket].event.handle(), is_alive ? streams_.handle_of(stream) : nullptr);
+  if (!try_record(stream, ticket)) {
+    // Nothing can be recorded in a stream that was destroyed, and its work may still be running. After a wait all of
+    // its work is behind the default stream.
+    wait_for_stream(stream);
+    event_record(*devices_[on], events_[ticket].event.handle(), nullptr);
+  }
   idle_[on].pop_back();
   return ticket;
 }
 
+bool DriverEvents::try_record(StreamId stream, Ticket ticket) {
+  const StreamUse use = streams_.use(stream);
+  if (!use.is_alive()) return false;
+  event_record(*devices_[streams_.device_of(stream)], events_[ticket].event.handle(), use.handle());
+  return true;
+}
+
 void DriverEvents::let_wait(StreamId waiter, Ticket ticket) {
-  // A stream that was destroyed gets no more work, so nothing of it can come too early.
-  if (!streams_.is_alive(waiter)) return;
-  stream_wait(*devices_[streams_.device_of(waiter)], streams_.handle_of(waiter), events_[ticket].event.handle());
+  const OwnEvent& own = events_[ticket];
+  {
+    const StreamUse use = streams_.use(waiter);
+    if (use.is_alive()) {
+      stream_wait(*devices_[streams_.device_of(waiter)], use.handle(), own.event.handle());
+      return;
+    }
+  }
+  // A destroyed stream cannot carry the order on. Memory that goes back to it counts as free when its own work is
+  // complete, so the host waits for the event.
+  if (event_is_done(*devices_[own.device], own.event.handle())) return;
+  ++host_waits_;
+  event_synchronize(*devices_[own.device], own.event.handle());
 }
 
 bool DriverEvents::is_done(Ticket ticket) {
@@ -51,11 +68,12 @@ CUstream DriverEvents::handle_of(StreamId stream) {
 
 void DriverEvents::wait_for_stream(StreamId stream) {
   Device& device = *devices_[streams_.device_of(stream)];
-  if (streams_.is_alive(stream)) {
-    if (stream_is_done(device, streams_.handle_of(stream))) return;
+  const StreamUse use = streams_.use(stream);
+  if (use.is_alive()) {
+    if (stream_is_done(device, use.handle())) return;
     ++host_waits_;
-    stream_synchronize(device, streams_.handle_of(stream));
-  } else if (const EventOwner* end = streams_.end_of(stream)) {
+    stream_synchronize(device, use.handle());
+  } else if (const EventOwner* end = use.last_event()) {
     if (event_is_done(device, end->handle())) return;
     ++host_waits_;
     event_synchronize(device, end->handle());
@@ -67,18 +85,21 @@ void DriverEvents::wait_for_stream(StreamId stream) {
 
 bool DriverEvents::can_record(StreamId stream) {
   Device& device = *devices_[streams_.device_of(stream)];
-  if (!streams_.is_alive(stream)) {
-    const EventOwner* end = streams_.end_of(stream);
+  const StreamUse use = streams_.use(stream);
+  if (!use.is_alive()) {
+    const EventOwner* end = use.last_event();
     return end == nullptr || event_is_done(device, end->handle());
   }
   // A capture would be spoilt, and what is captured is not running yet.
-  return !stream_is_capturing(device, streams_.handle_of(stream));
+  return !stream_is_capturing(device, use.handle());
 }
 
 bool DriverEvents::is_idle(StreamId stream) {
   if (!can_record(stream)) return false;
-  if (streams_.is_alive(stream))
-    return stream_is_done(*devices_[streams_.device_of(stream)], streams_.handle_of(stream));
+  {
+    const StreamUse use = streams_.use(stream);
+    if (use.is_alive()) return stream_is_done(*devices_[streams_.device_of(stream)], use.handle());
+  }
   // Its last point was passed; or it ended without one, and only a wait for the device tells.
   wait_for_stream(stream);
   return true;

@@ -43,6 +43,8 @@ class DriverEvents final : public EventSource {
     std::size_t device;
   };
 
+  /// False if the stream was destroyed.
+  bool try_record(StreamId stream, Ticket ticket);
   /// The stream's name in StreamOrder; std::nullopt after it was destroyed.
   [[nodiscard]] std::optional<StreamOrder::Stream> name_of(StreamId stream) const;
   [[nodiscard]] const StreamOrder& order() const { return devices_.front()->library().order(); }

@@ -27,7 +27,8 @@ class EventSource {
   virtual Ticket record(StreamId stream, const Block& block) = 0;
   /// Records the current end of `stream`, for no particular block.
   virtual Ticket record_point(StreamId stream) = 0;
-  /// Makes later work of `waiter` wait for the point on the device; the ticket stays valid.
+  /// Makes later work of `waiter` wait for the point on the device. If `waiter` was destroyed, the host waits: then
+  /// nothing but a wait keeps the order. The ticket stays valid.
   virtual void let_wait(StreamId waiter, Ticket ticket) = 0;
   /// Whether the stream has passed the point. A ticket is no longer valid once is_done() has returned true, or after
   /// wait() or drop().

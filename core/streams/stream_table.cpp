@@ -35,11 +35,9 @@ StreamId StreamTable::number_of(const StreamName& stream) {
   return static_cast<StreamId>(streams_.size() - 1);
 }
 
-bool StreamTable::is_alive(StreamId stream) const {
+StreamUse StreamTable::use(StreamId stream) const {
   const Entry& entry = streams_[stream];
-  if (!entry.is_owned) return true;
-  const auto owner = entry.owner.lock();
-  return owner != nullptr && owner->is_open();
+  return {entry.handle, entry.end.get()};
 }
 
 }  // namespace memlake

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <shared_mutex>
 #include <vector>
 
 #include "blocks/block.hpp"
@@ -21,6 +22,26 @@ struct StreamName {
   CUstream handle = nullptr;                     ///< null: the default stream
   std::shared_ptr<StreamOwner> owner = nullptr;  ///< null: the default stream, or one of another library
   std::size_t device = 0;                        ///< the number of its device in the pool
+};
+
+/// A stream that no other thread destroys while this object lives; or the end of a destroyed stream. Not to be held
+/// twice by one thread.
+class StreamUse {
+ public:
+  StreamUse(CUstream handle, StreamEnd* end) : handle_(handle), end_(end) {
+    if (end_ != nullptr) lock_ = std::shared_lock(end_->mutex);
+  }
+
+  [[nodiscard]] bool is_alive() const { return end_ == nullptr || !end_->is_over; }
+  /// pre: is_alive().
+  [[nodiscard]] CUstream handle() const { return handle_; }
+  /// The last event of a stream that is not alive; null if none was recorded.
+  [[nodiscard]] const EventOwner* last_event() const { return end_ == nullptr ? nullptr : end_->event.get(); }
+
+ private:
+  CUstream handle_;
+  StreamEnd* end_;  // null: memlake does not own the stream, so its library must keep it alive
+  std::shared_lock<std::shared_mutex> lock_;
 };
 
 class StreamTable {
@@ -36,12 +57,11 @@ class StreamTable {
 
   [[nodiscard]] CUstream handle_of(StreamId stream) const { return streams_[stream].handle; }
   [[nodiscard]] std::size_t device_of(StreamId stream) const { return streams_[stream].device; }
-  /// False after a stream with a known owner was destroyed; then its handle is invalid.
-  [[nodiscard]] bool is_alive(StreamId stream) const;
-  /// The last event of a stream that is not alive; null if none was recorded.
-  [[nodiscard]] const EventOwner* end_of(StreamId stream) const {
-    return streams_[stream].end == nullptr ? nullptr : streams_[stream].end->event.get();
-  }
+  /// False after a stream with a known owner was destroyed. The answer may be old when it arrives: another thread may
+  /// destroy the stream at any time.
+  [[nodiscard]] bool is_alive(StreamId stream) const { return use(stream).is_alive(); }
+  /// For driver calls with the stream's handle.
+  [[nodiscard]] StreamUse use(StreamId stream) const;
   [[nodiscard]] std::size_t size() const { return streams_.size(); }
 
  private:

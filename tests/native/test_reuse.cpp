@@ -156,6 +156,33 @@ TEST(at_the_budget_a_wait_is_inserted_only_if_it_may_be) {
   }
 }
 
+TEST(memory_of_a_destroyed_stream_waits_for_the_stream_that_used_it_last) {
+  const test::EmulatedDevices devices("devices=1,memory=256MiB,backing=none");
+  const std::shared_ptr<Device> device = devices[0];
+  const auto pool = LivePool::make({device}, choose_policy("lake").space_maker(), kUnlimited);
+  {
+    const OwnStream gone(device);
+    take(*pool, MiB * 200, gone.name()).close();
+  }
+  device->synchronize();
+  const OwnStream user(device);
+  Lease lease = take(*pool, MiB * 100, user.name());  // memory of the stream that is gone
+  const std::uint64_t gate = test::emulator().emulator().hold(user.owner->handle());
+  fill(*device, lease.address(), 1, lease.size(), user.owner->handle());
+  lease.close();
+  const std::size_t violations = test::ledger_count("violations");
+  // The host must wait for the user's work; here that wait is made to fail, because the work cannot go on.
+  FailingDriver& failing = test::emulator().failing();
+  failing.fail(Call::cuEventSynchronize, 1, CUDA_ERROR_INVALID_VALUE);
+  EXPECT_ERROR(invalid_call, static_cast<void>(take(*pool, MiB * 240)));
+  failing.clear();
+  EXPECT_EQ(test::ledger_count("violations"), violations);
+  test::emulator().emulator().open_gate(gate);
+  take(*pool, MiB * 240).close();
+  expect_sound(*pool);
+  EXPECT_EQ(test::ledger_count("violations"), violations);
+}
+
 TEST(trimming_waits_for_nobody_and_keeps_what_work_still_uses) {
   for (const char* policy : {"lake", "stitch", "caching", "expandable"}) {
     const test::EmulatedDevices devices(kManual);
