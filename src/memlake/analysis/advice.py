@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
-from memlake.policies import TorchOptions, default_policy
+from memlake.policies import DirectOptions, TorchOptions, default_policy
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
@@ -58,33 +59,37 @@ def _fit(fitting: Sequence[ReplayResult]) -> str:
 
 
 def _least_driver_time(fitting: Sequence[ReplayResult]) -> ReplayResult:
-    return min(fitting, key=lambda result: result.modelled_driver_ms or 0.0)
+    # A policy without a modelled time wins only if no policy has one.
+    return min(fitting, key=lambda result: inf if result.modelled_driver_ms is None else result.modelled_driver_ms)
 
 
 def _of_those_that_fit(fitting: Sequence[ReplayResult]) -> str:
     best = _least_driver_time(fitting)
     tightest = min(fitting, key=lambda result: result.peak_held)
+    held = format_bytes(tightest.peak_held)
+    if best.modelled_driver_ms is None:
+        return f"it holds {held}" if len(fitting) == 1 else f"{tightest.label} holds the least ({held})"
+    time = f"{best.modelled_driver_ms:.0f} ms"
+    if len(fitting) == 1:
+        return f"it spends {time} in the driver and holds {held}"
     if best is tightest:
-        time, held = f"{best.modelled_driver_ms or 0:.0f} ms", format_bytes(best.peak_held)
-        if len(fitting) == 1:
-            return f"it spends {time} in the driver and holds {held}"
         return f"{best.label} spends the least time in the driver ({time}) and holds the least ({held})"
-    return (
-        f"{best.label} spends the least time in the driver ({best.modelled_driver_ms or 0:.0f} ms), "
-        f"{tightest.label} holds the least ({format_bytes(tightest.peak_held)})"
-    )
+    return f"{best.label} spends the least time in the driver ({time}), {tightest.label} holds the least ({held})"
 
 
 def _what_to_do(fitting: Sequence[ReplayResult]) -> str:
-    # A program with a memlake pool can use the default policy. With PyTorch's allocator it can only set options.
+    # A program with a memlake pool can use any policy. With PyTorch's allocator it can only set options.
     ways = []
-    if lakes := [result for result in fitting if result.policy == default_policy()]:
-        ways.append(f"use {_least_driver_time(lakes).label}")
+    if defaults := [result for result in fitting if result.policy == default_policy()]:
+        ways.append(f"use {_least_driver_time(defaults).label}")
     if torchs := [result for result in fitting if result.options.capabilities.in_pytorch]:
         options = _least_driver_time(torchs).options
         assert isinstance(options, TorchOptions)
         ways.append(f"set PYTORCH_ALLOC_CONF={options.to_torch()}")
     if ways:
         return ", or ".join(ways)
-    cost = f"{_least_driver_time(fitting).modelled_driver_ms or 0:.0f} ms of driver calls"
-    return f"in PyTorch that is PYTORCH_NO_CUDA_MEMORY_CACHING=1, and costs {cost}"
+    best = _least_driver_time(fitting)
+    if isinstance(best.options, DirectOptions):
+        cost = f"{best.modelled_driver_ms or 0:.0f} ms of driver calls"
+        return f"in PyTorch {best.label} is PYTORCH_NO_CUDA_MEMORY_CACHING=1, and costs {cost}"
+    return f"use {best.label}"

@@ -77,8 +77,20 @@ def test_the_sentence_when_none_fits(offload, make_trace):
 
 def test_the_sentence_when_only_no_pool_helps(moe):
     sentence = memlake.compare(moe, "54GiB", ["caching", "expandable", "direct"]).sentence
-    assert "direct fits" in sentence
-    assert "PYTORCH_NO_CUDA_MEMORY_CACHING=1" in sentence
+    assert "direct fits; in PyTorch direct is PYTORCH_NO_CUDA_MEMORY_CACHING=1, and costs " in sentence
+
+
+def test_a_policy_that_pytorch_does_not_have_is_used_through_a_pool(offload):
+    assert memlake.compare(offload, "64GiB", ["caching", "stitch"]).sentence.endswith("; stitch fits; use stitch.")
+    both = memlake.compare(offload, "64GiB", ["caching", "direct", "stitch"])
+    assert min(both.fitting, key=lambda result: result.modelled_driver_ms).policy == "direct"
+    assert "; in PyTorch direct is PYTORCH_NO_CUDA_MEMORY_CACHING=1" in both.sentence
+
+
+def test_a_policy_without_a_modelled_time_does_not_win_by_it(moe):
+    assert "; driver spends" not in memlake.compare(moe, "80GiB", ["direct", "driver"]).sentence
+    alone = memlake.compare(moe, "80GiB", "driver")
+    assert alone.sentence.startswith("On a device of 80 GiB driver fits; it holds ")
 
 
 def test_json_has_one_entry_per_policy(offload):
