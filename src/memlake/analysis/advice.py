@@ -32,7 +32,7 @@ def advice_for(comparison: Comparison) -> str:
     if not comparison.fitting:
         return (
             f"{device} no policy fits, though only {format_bytes(comparison.peak_live)} are live at most: {deaths}; "
-            "memlake fit tells how much each of them needs."
+            f"{_what_each_needs(comparison)}."
         )
     return f"{device} {deaths}; {_fit(comparison.fitting)}; {_what_to_do(comparison.fitting)}."
 
@@ -75,6 +75,16 @@ def _of_those_that_fit(fitting: Sequence[ReplayResult]) -> str:
     if best is tightest:
         return f"{best.label} spends the least time in the driver ({time}) and holds the least ({held})"
     return f"{best.label} spends the least time in the driver ({time}), {tightest.label} holds the least ({held})"
+
+
+def _what_each_needs(comparison: Comparison) -> str:
+    limits = [failure.limit for result in comparison if (failure := result.failure) and failure.is_limited]
+    if not limits:
+        return "memlake fit tells how much each of them needs"
+    # A pool must be able to hold at least the live peak.
+    is_too_low = any(limit is not None and limit < comparison.peak_live for limit in limits)
+    raised = "raise the limit" + (f" to at least {format_bytes(comparison.peak_live)}" if is_too_low else "")
+    return raised if len(limits) == len(comparison) else f"{raised}, or use a larger device"
 
 
 def _what_to_do(fitting: Sequence[ReplayResult]) -> str:

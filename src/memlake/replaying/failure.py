@@ -78,13 +78,21 @@ class Failure:
         by = f" by {self.tag}" if self.tag else ""
         return f"{asked}{by}, {self._why()}"
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether the limit of the pool, and not the device, sets the most that the pool may hold."""
+        return self.limit is not None and self.limit < self.capacity
+
     def _why(self) -> str:
         left = self._left()
+        limit = format_bytes(self.limit or 0)
         if self.reason == "no contiguous range" and not self.free:
-            return f"but of the {format_bytes(left)} that are left the policy takes only whole pages"
+            of = f"that the limit of {limit} leaves" if self.is_limited else "that are left"
+            return f"but of the {format_bytes(left)} {of} the policy takes only whole pages"
         if self.reason == "no contiguous range":
             most = f"no more than {format_bytes(self.largest_usable)}" if self.largest_usable else "nothing"
-            more = f", and the driver has {format_bytes(left)} more" if left else ""
+            source = f"the limit of {limit} allows" if self.is_limited else "the driver has"
+            more = f", and {source} {format_bytes(left)} more" if left else ""
             return (
                 f"{format_bytes(self.free)} are held and free, but {most} of that is in one piece that stream "
                 f"{self.stream} may use{more}"
@@ -94,10 +102,10 @@ class Failure:
         if self.reason == "no addresses":
             return "but no range of addresses is left to map them to, whatever memory there is"
         if self.reason == "limit":
-            limit = format_bytes(self.limit or 0)
             return f"but {format_bytes(self.allocated)} are in use already and the limit is {limit}"
         in_use = format_bytes(self.allocated + self.pending)
-        return f"but {in_use} are in use already and {format_bytes(self.free + left)} are left"
+        within = f" within the limit of {limit}" if self.is_limited else ""
+        return f"but {in_use} are in use already and {format_bytes(self.free + left)} are left{within}"
 
     def _left(self) -> int:
         """Returns how many bytes the pool could still create."""

@@ -75,6 +75,18 @@ def test_the_sentence_when_none_fits(offload, make_trace):
     assert "nothing can fit" in memlake.compare(make_trace([(Op.ALLOCATE, 0, 2**20)]), "16GiB").sentence
 
 
+def test_the_sentence_when_a_limit_is_too_low(offload):
+    def ending(policies, **limits):
+        return memlake.compare(offload, "80GiB", policies, **limits).sentence.rsplit("; ", 1)[1]
+
+    assert ending("lake", limit="58GiB") == "raise the limit to at least 58.98 GiB."
+    assert ending(["lake", "caching"], limit="59GiB") == "raise the limit."
+    assert ending("per_process_memory_fraction:0.75") == "raise the limit."
+    one_limited = ["caching", "per_process_memory_fraction:0.95"]
+    mixed = memlake.compare(offload, "64GiB", one_limited).sentence
+    assert mixed.endswith("; raise the limit, or use a larger device.")
+
+
 def test_the_sentence_when_only_no_pool_helps(moe):
     sentence = memlake.compare(moe, "54GiB", ["caching", "expandable", "direct"]).sentence
     assert "direct fits; in PyTorch direct is PYTORCH_NO_CUDA_MEMORY_CACHING=1, and costs " in sentence

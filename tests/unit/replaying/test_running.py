@@ -99,6 +99,9 @@ def test_going_on_counts_every_request_that_finds_nothing(scattered):
     [
         ("100MiB", None, "caching", "no contiguous range", "80 MiB are held and free, but no more than 40 MiB"),
         ("95MiB", None, "expandable", "no contiguous range", "but of the 95 MiB that are left the policy takes only"),
+        ("200MiB", "100MiB", "caching", "no contiguous range", "may use, and the limit of 100 MiB allows 10 MiB more"),
+        ("100MiB", "200MiB", "caching", "no contiguous range", "may use, and the driver has 10 MiB more"),
+        ("85MiB", "60MiB", "direct", "no physical memory", "and 60 MiB are left within the limit of 60 MiB"),
         ("60MiB", None, "direct", "no physical memory", "90 MiB are asked for, but 0 B are in use already and 60 MiB"),
         ("200MiB", "80MiB", "direct", "limit", "the limit is 80 MiB"),
         ("200MiB", "40%", "caching", "limit", "the limit is 80 MiB"),
@@ -111,6 +114,12 @@ def test_the_reason_is_told_apart(scattered, capacity, limit, policy, reason, wo
     failure = memlake.replay(scattered, policy, capacity, limit=limit).failure
     assert failure.reason == reason
     assert words in failure.sentence
+
+
+def test_pages_that_only_a_limit_forbids_name_the_limit(scattered):
+    failure = memlake.replay(scattered, "expandable", "95MiB").failure
+    limited = dataclasses.replace(failure, capacity=200 * MIB, limit=95 * MIB)
+    assert "but of the 95 MiB that the limit of 95 MiB leaves the policy takes only whole pages" in limited.sentence
 
 
 def test_memory_that_another_stream_still_uses_is_a_reason(make_trace):
