@@ -21,6 +21,9 @@ _CLASSES: dict[str, type[Options]] = {
     for options in (LakeOptions, CachingOptions, ExpandableOptions, StitchOptions, DirectOptions, DriverOptions)
 }
 
+# The blanks that the core removes. Python's str.split() would also remove those of Unicode, which the core refuses.
+_WITHOUT_BLANKS = str.maketrans("", "", " \t\r\n\v\f")
+
 
 @cache
 def known_policies() -> dict[str, type[Options]]:
@@ -45,7 +48,7 @@ def policy(text: str) -> Options:
     if not isinstance(text, str):
         raise ConfigError(f"a policy is named by a string, got {text!r} of type {type(text).__name__}")
     known = known_policies()
-    stripped = "".join(text.split())
+    stripped = text.translate(_WITHOUT_BLANKS)
     if not stripped:
         raise ConfigError(f"no policy is named {text[:60]!r}; known: {', '.join(known)}")
     name, settings = _native.parse_policy(stripped)

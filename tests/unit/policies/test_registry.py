@@ -1,10 +1,13 @@
+import argparse
 import dataclasses
+import inspect
 import pickle
 
 import pytest
 
 import memlake
 from memlake import _native
+from memlake.cli.replay_arguments import add_policy
 from memlake.policies import (
     CachingOptions,
     Capabilities,
@@ -19,6 +22,21 @@ from memlake.policies import (
 )
 from memlake.policies.known import _class_for
 from memlake.policies.registry import entries
+
+
+@pytest.mark.parametrize("text", ["\u00a0lake", "lake\u2003", "lake\x1c", "lake,\u3000may_alias:True"])
+def test_only_ascii_blanks_are_ignored_as_in_c(text):
+    with pytest.raises(memlake.ConfigError):
+        memlake.policy(text)
+    assert memlake.policy(" \t\r\n\v\fla ke") == LakeOptions()
+
+
+def test_pools_replays_and_the_command_line_have_the_registrys_default():
+    parser = argparse.ArgumentParser()
+    add_policy(parser)
+    assert inspect.signature(memlake.Pool).parameters["policy"].default == default_policy()
+    assert inspect.signature(memlake.replay).parameters["policy"].default == default_policy()
+    assert parser.get_default("policy") == default_policy()
 
 
 @pytest.mark.parametrize(
