@@ -286,7 +286,7 @@ class Pool(_native.Pool, PoolAttributes, Closable):
             raise ConfigError(f'the policy "{self._policy.name}" keeps no memory, so nothing can be taken in advance')
         arguments = stream_arguments(stream, self._all)
         self._until_there_is_memory(size, lambda: self._preallocate(size, *arguments))
-        self._tell_ifhigh_mark()
+        self._report_high_mark()
 
     def trim(self, keep: Size = 0) -> int:
         """Releases cached memory to the driver.
@@ -384,7 +384,7 @@ class Pool(_native.Pool, PoolAttributes, Closable):
             require_exportable(self._location, self._policy)
         arguments = stream_arguments(stream, self._all)
         buffer = self._until_there_is_memory(size, lambda: self._allocate(size, *arguments, shareable))
-        self._tell_ifhigh_mark()
+        self._report_high_mark()
         return buffer  # type: ignore[no-any-return]
 
     def _until_there_is_memory(self, size: int, attempt: Callable[[], Any]) -> Any:
@@ -427,7 +427,7 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         kept = 0 if self._release_threshold == NEVER_RELEASE else self._release_threshold
         self._trim(max(self._take_recent_peak(), kept))
 
-    def _tell_ifhigh_mark(self) -> None:
+    def _report_high_mark(self) -> None:
         if self._high_mark is not None and self._has_risen_to(self._high_mark):
             self._high_callback(self)
 
