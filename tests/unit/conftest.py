@@ -1,6 +1,7 @@
 import pytest
 
 import memlake
+from memlake.policies import known_policies
 from memlake.trace import Op, load_example
 
 MIB = 2**20
@@ -14,6 +15,12 @@ def moe():
 @pytest.fixture(scope="session")
 def offload():
     return load_example("train_opt-13b_lora_offload")
+
+
+@pytest.fixture(scope="session")
+def compared_policies():
+    """The names of the policies that comparisons include by default, in the order of tables."""
+    return [name for name, options in known_policies().items() if not options().capabilities.approximate]
 
 
 @pytest.fixture
