@@ -14,7 +14,17 @@ from pathlib import Path
 from source_tree import Finding, files, report, root_from_arguments
 
 GUIDE = Path("CONTRIBUTING.md")
-SCOPE = ("core", "bindings", "emulator", "src", "docs/reference", "pyproject.toml", "CMakeLists.txt")
+SCOPE = (
+    "core",
+    "bindings",
+    "emulator",
+    "src",
+    "docs/glossary.md",
+    "docs/guides",
+    "docs/reference",
+    "pyproject.toml",
+    "CMakeLists.txt",
+)
 SUFFIXES = (".cpp", ".hpp", ".h", ".inc", ".py", ".pyi", ".md", ".toml", "CMakeLists.txt")
 
 
@@ -33,21 +43,25 @@ class Rule:
 
 
 RULES = (
+    Rule("offer a C function", "the C function memlake_pool_trim", r"\bmemlake_pool_trim\b"),
     Rule(
         "offer a policy under a name",
         "the policy stitch",
-        r"\bStitch(Space|Options)|\bstitch_options|POLICY\(stitch\)|policies/stitch/|^\| `stitch` \|",
+        r"\bStitch(Space|Options)|\bstitch_options|POLICY\(stitch\)|policies/stitch/|^\| `stitch` \|"
+        r"|\(`\"stitch\"`\)|`stitch`, `",
     ),
     Rule("give a pool memory of another kind", "the space shareable", r"\bShareableSpace|\bis_shareable"),
+    Rule("try one more thing", "the attempt spill", r"\bRung::spill\b|\bWhat::spill\b|^  +spill,"),
     Rule("count one more statistic of pools", "the statistic frees", r"COUNT\(frees\)|\bstats_\.frees|\bnum_frees"),
-    Rule("read another kind of trace", "the reader of rmm", r"trace[./]from_rmm|RMM's (CSV )?logs"),
+    Rule("read another kind of trace", "the reader of rmm", r"trace[./]from_rmm|RMM's (CSV )?logs|\bRMM logs?\b"),
     Rule("show a result in another way", "the report health", r"reports[./]health"),
     Rule("work inside another program", "the integration pytest_plugin", r"integrations[./]pytest_plugin"),
     Rule("offer a module that people import", "the module vmm", r"src/memlake/vmm/|^\d+\. `driver\.py`.*`vmm/`"),
     Rule(
         "run on a driver of another vendor",
         "the driver emulator",
-        r"add_library\(memlake_emulator |add_subdirectory\(emulator\)|libmemlake_emulator\.so",
+        r"add_library\(memlake_emulator |add_subdirectory\(emulator\)|libmemlake_emulator\.so"
+        r"|\"emulated\"|`emulated`, or ",
     ),
     Rule("add a command to `memlake`", "the command doctor", r"cli/doctor\.py|^_COMMANDS|^## `memlake doctor"),
 )
