@@ -5,12 +5,13 @@
  *
  * Rules of all functions:
  *   - Any thread may call them.
- *   - A failure changes nothing. It answers NULL or a negative code (MEMLAKE_ERROR_...), and memlake_last_error() is
- * the sentence that says what was asked, what is true and what to do.
+ *   - A failure changes nothing. The function returns NULL or a negative code (MEMLAKE_ERROR_...), and
+ *     memlake_last_error() returns a sentence with the request, the actual state and the remedy.
  *   - No C++ exception leaves the library.
  *   - A stream is a CUstream or a cudaStream_t; NULL is the default stream, not "none". The per-thread default stream
- *     (2) is refused: it is another stream in every thread. So is a stream that is capturing a graph.
- *   - A forked child must not use its parent's pools. Every function says so there, and takes no lock before.
+ *     (2) is refused, because it is another stream in every thread. A stream that is capturing a graph is refused, too.
+ *   - A forked child must not use its parent's pools. There, every function of a pool fails with
+ *     MEMLAKE_ERROR_DRIVER_GONE before it takes a lock.
  *   - Pointers are device addresses: on a real driver the host must not touch them.
  */
 #ifndef MEMLAKE_H
@@ -24,8 +25,7 @@
 extern "C" {
 #endif
 
-/* Grows when something is added. What is there stays as it is; were it to change, the library would get another soname.
- */
+/* Increases when a version adds functions or fields. A version that changes existing ones gets another soname. */
 #define MEMLAKE_ABI_VERSION 1
 
 #if defined(__GNUC__)
@@ -36,24 +36,24 @@ extern "C" {
 
 enum {
   MEMLAKE_OK = 0,
-  MEMLAKE_ERROR_CONFIG = -1,           /* a configuration that makes no sense, or a driver that cannot be loaded */
-  MEMLAKE_ERROR_INVALID_ARGUMENT = -2, /* an argument that cannot be meant */
+  MEMLAKE_ERROR_CONFIG = -1,           /* the configuration is invalid, or the driver cannot be loaded */
+  MEMLAKE_ERROR_INVALID_ARGUMENT = -2, /* an argument is invalid */
   MEMLAKE_ERROR_CLOSED = -3,           /* the pool or its device is closed */
-  MEMLAKE_ERROR_INVALID_FREE = -4,     /* freed before, foreign, or still in use */
-  MEMLAKE_ERROR_OUT_OF_MEMORY = -5,    /* there is no memory for it */
-  MEMLAKE_ERROR_DRIVER = -6,           /* the driver refused */
-  MEMLAKE_ERROR_DRIVER_GONE = -7,      /* a forked child, or a driver that was shut down */
-  MEMLAKE_ERROR_UNKNOWN = -8           /* the host has no memory, or a mistake of memlake's own */
+  MEMLAKE_ERROR_INVALID_FREE = -4,     /* freed before, not of this pool, or still in use */
+  MEMLAKE_ERROR_OUT_OF_MEMORY = -5,    /* the request found no memory */
+  MEMLAKE_ERROR_DRIVER = -6,           /* a call of the driver failed */
+  MEMLAKE_ERROR_DRIVER_GONE = -7,      /* this is a forked child, or the driver was shut down */
+  MEMLAKE_ERROR_UNKNOWN = -8           /* the host has no memory, or memlake has a bug */
 };
 
 /* MEMLAKE_ABI_VERSION of the library that is loaded. */
 MEMLAKE_API int memlake_abi_version(void);
 
-/* Why the calling thread's latest failure happened; "" if there was none. A success does not clear it. Valid until the
+/* The reason of the calling thread's latest failure; "" if there was none. A success does not clear it. Valid until the
  * next failure of this thread. Never NULL. */
 MEMLAKE_API const char* memlake_last_error(void);
 
-/* The MEMLAKE_ERROR_... of the same failure; MEMLAKE_OK if there was none. For functions that answer NULL. */
+/* The MEMLAKE_ERROR_... of the same failure; MEMLAKE_OK if there was none. For functions that return NULL. */
 MEMLAKE_API int memlake_last_error_code(void);
 
 /* ---- pools ---- */
@@ -92,18 +92,18 @@ MEMLAKE_API int memlake_pool_trim(memlake_pool* pool, size_t keep);
 /* Counters of a pool, from one moment; bytes unless said otherwise. Later versions append. */
 typedef struct memlake_pool_stats_t {
   size_t struct_size; /* in: sizeof(memlake_pool_stats_t); out: how many bytes were filled in */
-  uint64_t requested; /* what callers asked for, until it is free again */
+  uint64_t requested; /* the sizes of requests, until their blocks are free again */
   uint64_t requested_peak;
   uint64_t allocated; /* their blocks with slack, until the call of free */
   uint64_t allocated_peak;
   uint64_t active; /* their blocks with slack, until they are free again */
   uint64_t active_peak;
-  uint64_t held; /* physical memory, created and not released */
+  uint64_t held; /* physical memory, created and not released (PyTorch: reserved) */
   uint64_t held_peak;
-  uint64_t limit; /* what may be held; UINT64_MAX: no limit */
+  uint64_t limit; /* the most that the pool may hold; UINT64_MAX: no limit */
   uint64_t num_allocations;
   uint64_t num_frees;
-  uint64_t num_retries;  /* requests for which everything cached was given back */
+  uint64_t num_retries;  /* requests for which the pool released all cached memory */
   uint64_t num_ooms;     /* requests that found no memory */
   uint64_t held_on_host; /* with spill:host: memory on the host beside `held`, which no limit counts */
   uint64_t held_on_host_peak;
@@ -127,9 +127,9 @@ MEMLAKE_API void* memlake_torch_malloc(ssize_t size, int device, void* stream);
  * another device. NULL: nothing to do. */
 MEMLAKE_API void memlake_torch_free(void* ptr, ssize_t size, int device, void* stream);
 
-/* From now on the device's memory comes from this pool; NULL: from a pool made of MEMLAKE_CONF. What was allocated
- * before is freed where it came from. memlake keeps the pool until the process ends, because it cannot know whether
- * another thread is about to use it: it can be emptied (memlake_torch_empty_cache) and closed, but is not destroyed. */
+/* From now on the device's memory comes from this pool; NULL: from a pool made of MEMLAKE_CONF. Earlier
+ * allocations are freed in the pool that they came from. memlake keeps the pool until the process ends, because another
+ * thread may be about to use it: it can be emptied (memlake_torch_empty_cache) and closed, but is not destroyed. */
 MEMLAKE_API int memlake_torch_set_pool(int device, memlake_pool* pool);
 
 /* set_init_fn. Reads MEMLAKE_CONF, so that a mistake in it shows before the first allocation. */
@@ -141,8 +141,9 @@ MEMLAKE_API void memlake_torch_empty_cache(void);
 /* set_record_stream_fn. */
 MEMLAKE_API void memlake_torch_record_stream(void* ptr, void* stream);
 
-/* set_base_alloc_fn: where the driver's allocation begins that `ptr` lies in, and how large it is. NULL for memory that
- * is made of pages (policy:lake, policy:expandable): it is no one allocation, and cannot be shared as one. */
+/* set_base_alloc_fn: the begin and the size of the driver's allocation that contains `ptr`. NULL if the memory consists
+ * of mapped chunks (policy:lake, policy:expandable, and policy:stitch for requests above 1 MiB): such memory is not
+ * one allocation and cannot be shared as one. */
 MEMLAKE_API void* memlake_torch_base(void* ptr, size_t* size);
 
 /* set_memory_fraction_fn: the device's pool may hold this share of its memory, and no more than its limit. */

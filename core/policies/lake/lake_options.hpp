@@ -1,6 +1,6 @@
 #pragma once
 
-// What may be said about a lake. Nothing has to be.
+// The options of the policy lake. All have defaults.
 
 #include "supply/placement.hpp"
 

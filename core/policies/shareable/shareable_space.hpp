@@ -1,9 +1,9 @@
 #pragma once
 
-// ShareableSpace: the blocks of a pool that can be exported to other processes. A block owns its chunks whole, whatever
-// the pool's policy is, because a process that imports a chunk sees all of it. When an exported block is freed, its
-// memory is released. Other freed blocks are kept, with their addresses, for the next request of their size. When there
-// is no room for new memory, their chunks are stitched for requests of other sizes.
+// ShareableSpace: the blocks of a pool that can be exported to other processes. Under every policy of the pool, such a
+// block owns its chunks whole, because a process that imports a chunk sees all of it. When an exported block is freed,
+// its memory is released. Other freed blocks are kept, with their addresses, for the next request of their size. When
+// there is no room for new memory, their chunks are stitched for requests of other sizes.
 
 #include <map>
 #include <memory>
