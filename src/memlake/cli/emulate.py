@@ -47,20 +47,25 @@ def add_to(commands: _Commands) -> None:
     devices.add_argument(
         "--devices", metavar="N", default=str(defaults.devices), help="how many (default: %(default)s)"
     )
-    devices.add_argument("--memory", metavar="SIZE", default=defaults.memory, help="of each (default: %(default)s)")
+    devices.add_argument(
+        "--memory", metavar="SIZE", default=defaults.memory, help="the memory of each device (default: %(default)s)"
+    )
     devices.add_argument(
         "--granularity", metavar="SIZE", default=defaults.granularity, help="the granule (default: %(default)s)"
     )
     devices.add_argument(
-        "--recommended-granularity", metavar="SIZE", help="what the driver recommends (default: the same)"
+        "--recommended-granularity",
+        metavar="SIZE",
+        help="the granularity that the driver recommends (default: --granularity)",
     )
     devices.add_argument(
         "--peers",
         metavar="WHO",
         default=defaults.peers,
-        help='who reaches whose memory: "all", "none", or rows of 0 and 1 such as 01/10 (default: %(default)s)',
+        help='the devices that can access memory of other devices: "all", "none", or rows of 0 and 1 such as 01/10 '
+        "(default: %(default)s)",
     )
-    devices.add_argument("--name", help="what the devices are called")
+    devices.add_argument("--name", help="the name of the devices")
     behaviour = parser.add_argument_group("behaviour")
     behaviour.add_argument(
         "--backing",
@@ -77,9 +82,9 @@ def add_to(commands: _Commands) -> None:
         "--pool-segment",
         metavar="SIZE",
         default=defaults.pool_segment,
-        help="how much CUDA's memory pools take at a time (default: %(default)s)",
+        help="the size of the segments of CUDA's memory pools (default: %(default)s)",
     )
-    behaviour.add_argument("--driver-version", metavar="N", help="what the driver says it is (default: 13000)")
+    behaviour.add_argument("--driver-version", metavar="N", help="the version that the driver reports (default: 13000)")
     behaviour.add_argument("--poison", action="store_true", help="fill new memory with a pattern")
     report = parser.add_argument_group("report")
     report.add_argument("--report", action="store_true", help="print the ledger to stderr when the program ends")

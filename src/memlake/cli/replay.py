@@ -42,8 +42,8 @@ def add_to(commands: _Commands) -> None:
     add_capacity(parser)
     add_policy(parser)
     add_events(parser)
-    parser.add_argument("--go-on", action="store_true", help="leave a request that finds no memory out and go on")
-    parser.add_argument("--timeline", metavar="N", default="0", help="also show what was held, in N samples")
+    parser.add_argument("--go-on", action="store_true", help="skip a request that finds no memory, and continue")
+    parser.add_argument("--timeline", metavar="N", default="0", help="also show the held memory, in N samples")
     add_json(parser)
     parser.set_defaults(run=_run)
 

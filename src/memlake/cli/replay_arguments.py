@@ -15,9 +15,11 @@ def add_capacity(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--capacity",
         metavar="SIZE",
-        help="the memory of the device, in bytes or as 80GiB (default: what the trace tells, if it does)",
+        help="the memory of the device, in bytes or as 80GiB (default: the capacity that the trace gives)",
     )
-    parser.add_argument("--limit", metavar="SIZE", help="what may be held at most, as a size or 90%% of the capacity")
+    parser.add_argument(
+        "--limit", metavar="SIZE", help="the most that the pool may hold, as a size or 90%% of the capacity"
+    )
 
 
 def add_events(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +34,7 @@ def add_events(parser: argparse.ArgumentParser) -> None:
 
 
 _WHAT_A_POLICY_IS = (
-    "a policy (%(policies)s), with options behind it (stitch,frag_limit:64MiB), or what PYTORCH_ALLOC_CONF would say"
+    "a policy (%(policies)s), with options behind it (stitch,frag_limit:64MiB), or a value of PYTORCH_ALLOC_CONF"
 )
 
 
