@@ -51,7 +51,7 @@ RULES = (
         r"|\(`\"stitch\"`\)|`stitch`, `",
     ),
     Rule("give a pool memory of another kind", "the space shareable", r"\bShareableSpace|\bis_shareable"),
-    Rule("try one more thing", "the attempt spill", r"\bRung::spill\b|\bWhat::spill\b|^  +spill,"),
+    Rule("try one more thing", "the rung spill", r"\bRung::spill\b|\bWhat::spill\b|^  +spill,"),
     Rule("count one more statistic of pools", "the statistic frees", r"COUNT\(frees\)|\bstats_\.frees|\bnum_frees"),
     Rule("read another kind of trace", "the reader of rmm", r"trace[./]from_rmm|RMM's (CSV )?logs|\bRMM logs?\b"),
     Rule("show a result in another way", "the report health", r"reports[./]health"),

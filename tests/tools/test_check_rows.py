@@ -37,7 +37,7 @@ def test_the_projects_own_rows_are_true(copy, check):
         ("docs/glossary.md", "one of `caching`, `stitch`, `direct`", "the policy stitch"),
         ("docs/guides/will_it_fit.md", 'GMLake (`"stitch"`)', "the policy stitch"),
         ("docs/reference/api.md", "memlake_pool_trim", "the C function memlake_pool_trim"),
-        ("core/pool/acquire.cpp", "// Rung::spill", "the attempt spill"),
+        ("core/pool/acquire.cpp", "// Rung::spill", "the rung spill"),
         ("core/replay/replay.cpp", "// ShareableSpace", "the space shareable"),
         ("bindings/bind_replay.cpp", "// num_frees", "the statistic frees"),
         ("src/memlake/analysis/advice.py", "# memlake.trace.from_rmm", "the reader of rmm"),
