@@ -1,6 +1,8 @@
 #include "pool/pool.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <string>
 #include <utility>
 
 #include "base/error.hpp"
@@ -77,6 +79,10 @@ void Pool::reset_held_peak() {
 }
 
 Space& Pool::add_space(std::unique_ptr<Space> space, bool is_default) {
+  constexpr std::size_t most = std::size_t{std::numeric_limits<decltype(Block::space)>::max()} + 1;
+  if (spaces_.size() == most)
+    throw Error(ErrorKind::config,
+                "a pool has at most " + std::to_string(most) + " spaces, and this one has them all; make another pool");
   const StreamReuse* policys = policy_space().facets().reuse;
   if (StreamReuse* reuse = space->facets().reuse)
     reuse->set_reuse_rules(policys == nullptr ? ReuseRules{false, false, false} : policys->reuse_rules());
