@@ -32,8 +32,8 @@ struct Tried {
 struct Attempt {
   Request request;
   Bytes rounded;
-  bool has_failed = false;   ///< the driver had no memory for the last try
-  bool is_retry = false;     ///< tried again after all cached memory was released, or (CUDA's pools) after a wait
+  bool has_failed = false;  ///< the driver had no memory for the last try
+  bool is_retry = false;    ///< released all cached memory, or (policy driver) waited for all streams, to try once more
   bool starts_over = false;  ///< a rung changed so much that the ladder begins again
   bool is_hopeless = false;  ///< a rung found that no later one can help
   std::vector<Tried> tried = {};

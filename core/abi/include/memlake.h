@@ -103,7 +103,9 @@ typedef struct memlake_pool_stats_t {
   uint64_t limit; /* the most that the pool may hold; UINT64_MAX: no limit */
   uint64_t num_allocations;
   uint64_t num_frees;
-  uint64_t num_retries;  /* requests for which the pool released all cached memory */
+  /* How often the policy gave back all cached memory, and the policy `driver` waited for all streams, to try a request
+   * once more. A request may count more than once. */
+  uint64_t num_retries;
   uint64_t num_ooms;     /* requests that found no memory */
   uint64_t held_on_host; /* with spill:host: memory on the host beside `held`, which no limit counts */
   uint64_t held_on_host_peak;

@@ -51,7 +51,8 @@ class ReplayResult:
         peak_allocated: the largest sum of blocks in use, rounding included, as PyTorch counts it.
         peak_held: the largest physical memory that was held. PyTorch calls it reserved.
         num_ooms: how many requests found no memory.
-        num_alloc_retries: how often the pool released all cached memory to serve a request.
+        num_alloc_retries: how often the policy released all cached memory, and the policy `driver` waited for all
+            streams, to try a request once more. A request may count more than once.
         host_waits: how often the host had to wait for a stream.
         counters: counters that only this policy has, for instance the number of chunks that a lake moved.
         driver_calls: the number of driver calls, by CUDA name.
