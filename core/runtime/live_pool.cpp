@@ -45,7 +45,8 @@ LivePool::LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMake
       counting_(uncounted(*given_.front()), counting_of(*given_.front())),
       devices_(counted(given_, counting_)),
       events_(devices_, streams_),
-      pool_(std::in_place, make_space(devices_, events_, std::make_shared<Budget>(limits.most())), events_),
+      pool_(std::in_place, make_space(devices_, events_, std::make_shared<Budget>(limits.most(), devices_.size())),
+            events_),
       limits_(limits) {
   for (const auto& device : devices_) device->context();
   pool_->policy_space().set_unlocker(unlocker_);
@@ -160,7 +161,7 @@ Shortage LivePool::shortage_locked() {
     if (BareAddresses* bare = space->facets().bare_addresses) bare->release_bare_addresses();
   Shortage shortage = pool_->shortage(pool_->policy_space().free_outside());
   shortage.limits = limits_;
-  // A pool over several devices may hold its memory on the others of them.
+  // Another pool may have grown since the driver was asked.
   shortage.held_by_other_pools = std::min(neighbour_->held_by_others(), shortage.held_elsewhere());
   for (Shortage::Waiting& waiting : shortage.pending_on) waiting.handle = streams_.handle_of(waiting.stream);
   return shortage;

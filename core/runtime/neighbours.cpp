@@ -41,11 +41,9 @@ Neighbour::~Neighbour() {
   std::erase(street_.pools, this);
 }
 
-bool Neighbour::shares_device_with(const Neighbour& other) const {
-  return std::ranges::any_of(devices_, [&](const auto& device) {
-    return std::ranges::any_of(other.devices_, [&](const auto& same) {
-      return &same->library() == &device->library() && same->ordinal() == device->ordinal() && same->is_open();
-    });
+bool Neighbour::has(Device& device) const {
+  return std::ranges::any_of(devices_, [&](const auto& own) {
+    return &own->library() == &device.library() && own->ordinal() == device.ordinal();
   });
 }
 
@@ -53,9 +51,12 @@ Bytes Neighbour::held_by_others() const {
   if (!is_of_generation(street_.generation)) return {0};
   const std::lock_guard lock(street_.mutex);
   Bytes sum{0};
-  for (const Neighbour* other : street_.pools)
-    if (other != this && shares_device_with(*other))
-      sum = sum + Bytes{other->budget_->held_now.load(std::memory_order_relaxed)};
+  for (const Neighbour* other : street_.pools) {
+    if (other == this) continue;
+    for (std::size_t i = 0; i < other->devices_.size(); ++i)
+      if (Device& device = *other->devices_[i]; device.is_open() && has(device))
+        sum = sum + Bytes{other->budget_->held_on[i].load(std::memory_order_relaxed)};
+  }
   return sum;
 }
 

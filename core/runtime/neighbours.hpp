@@ -1,7 +1,7 @@
 #pragma once
 
 // Neighbours: the list of all pools of this process. A pool reads it only when it is refused memory, to report how much
-// the other pools hold. That takes no pool's lock: every pool publishes its held bytes as one atomic number.
+// the other pools hold. That takes no pool's lock: every pool publishes its held bytes per device as atomic numbers.
 
 #include <memory>
 
@@ -13,21 +13,20 @@ namespace memlake {
 /// The entry of one pool in the list, as long as this object lives. In a forked child it does nothing.
 class Neighbour {
  public:
-  /// `devices`: the devices of the pool's memory; empty if the memory lies on the host.
+  /// `devices`: the devices of the pool's memory, in the order of the budget's places; empty if it lies on the host.
   Neighbour(Devices devices, std::shared_ptr<const Budget> budget);
   Neighbour(const Neighbour&) = delete;
   Neighbour& operator=(const Neighbour&) = delete;
   ~Neighbour();
 
-  /// How much the other pools hold on the devices of this one. If another pool has several devices, all its held memory
-  /// counts, also that on devices which this pool does not have.
+  /// How much the other pools hold on the devices of this one.
   [[nodiscard]] Bytes held_by_others() const;
 
  private:
   struct Street;
   /// The list of this process; a forked child begins with an empty one.
   static Street& street();
-  [[nodiscard]] bool shares_device_with(const Neighbour& other) const;
+  [[nodiscard]] bool has(Device& device) const;
 
   const Devices devices_;
   const std::shared_ptr<const Budget> budget_;

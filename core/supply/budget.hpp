@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <limits>
+#include <vector>
 
 #include "supply/level.hpp"
 
@@ -13,20 +14,21 @@ namespace memlake {
 struct Budget {
   static constexpr Bytes kUnlimited{std::numeric_limits<std::uint64_t>::max()};
 
-  explicit Budget(Bytes most) : limit(most) {}
+  /// `places`: the number of devices of the pool, for held_on.
+  explicit Budget(Bytes most, std::size_t places = 1) : limit(most), held_on(places) {}
 
   Bytes limit;      ///< the most that may be held; kUnlimited for no limit
   TidalLevel held;  ///< physical memory, created and not released
   Bytes promised;   ///< memory that threads are creating in unlocked scopes; other requests must not count on it
-  std::atomic<std::uint64_t> held_now{0};  ///< held.now for threads without the pool's lock
+  std::vector<std::atomic<std::uint64_t>> held_on;  ///< held.now on each device, for threads without the pool's lock
 
-  void add(Bytes bytes) {
+  void add(Bytes bytes, std::size_t place) {
     held.add(bytes);
-    held_now.store(held.now.count, std::memory_order_relaxed);
+    if (place < held_on.size()) held_on[place].fetch_add(bytes.count, std::memory_order_relaxed);
   }
-  void subtract(Bytes bytes) {
+  void subtract(Bytes bytes, std::size_t place) {
     held.subtract(bytes);
-    held_now.store(held.now.count, std::memory_order_relaxed);
+    if (place < held_on.size()) held_on[place].fetch_sub(bytes.count, std::memory_order_relaxed);
   }
 
   /// Whether at least `mark` is held now, and less was held at some time since this last returned true.

@@ -43,12 +43,12 @@ class Ledger {
   void add(Bytes bytes, std::size_t place = 0) {
     places_[place].held = places_[place].held + bytes;
     held_ = held_ + bytes;
-    outer_ == nullptr ? budget_->add(bytes) : outer_->add(bytes);
+    outer_ == nullptr ? budget_->add(bytes, place) : outer_->add(bytes, place);
   }
   void subtract(Bytes bytes, std::size_t place = 0) {
     places_[place].held = places_[place].held - bytes;
     held_ = held_ - bytes;
-    outer_ == nullptr ? budget_->subtract(bytes) : outer_->subtract(bytes);
+    outer_ == nullptr ? budget_->subtract(bytes, place) : outer_->subtract(bytes, place);
   }
   void promise(Bytes bytes, std::size_t place) {
     places_[place].promised = places_[place].promised + bytes;
@@ -67,9 +67,10 @@ class Ledger {
   /// The most that this space may hold: the limit minus the memory that the pool holds, or is creating, elsewhere.
   [[nodiscard]] Bytes most() const {
     if (budget_->limit == Budget::kUnlimited) return budget_->limit;
-    const Bytes elsewhere = (budget_->held.now - held_) + (budget_->promised - promised_);
-    return budget_->limit > elsewhere ? budget_->limit - elsewhere : Bytes{0};
+    return budget_->limit > elsewhere() ? budget_->limit - elsewhere() : Bytes{0};
   }
+  /// Memory that the pool holds, or is creating, in other spaces.
+  [[nodiscard]] Bytes elsewhere() const { return (budget_->held.now - held_) + (budget_->promised - promised_); }
   [[nodiscard]] const std::shared_ptr<Budget>& budget() const { return budget_; }
 
  private:

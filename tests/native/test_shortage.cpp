@@ -11,6 +11,7 @@
 #include "policies/registry/registry.hpp"
 #include "runtime/live_pool.hpp"
 #include "test.hpp"
+#include "vmm/physical_chunk.hpp"
 
 namespace memlake {
 namespace {
@@ -257,6 +258,22 @@ TEST(pools_on_other_devices_and_closed_pools_are_no_neighbours) {
     EXPECT_EQ(shortage.held_elsewhere().count, 0u);
   }
   EXPECT(hints(refused(*pool, MiB * 300), "has only 256 MiB in all"));
+}
+
+TEST(another_pool_is_blamed_only_for_what_it_holds_on_the_same_device) {
+  const test::EmulatedDevices devices("devices=2,memory=256MiB,backing=none");
+  const auto both = LivePool::make({devices[1], devices[0]}, space_maker("lake"), kUnlimited);
+  const Lease there = take(*both, MiB * 240);  // all of it on the other device
+  const PhysicalChunk chunk = PhysicalChunk::create(devices[0], MiB * 200, false);
+  const auto pool = LivePool::make({devices[0]}, space_maker("lake"), kUnlimited);
+  const Lease kept = take(*pool, MiB * 20);
+  const Shortage shortage = refused(*pool, MiB * 100);
+  EXPECT_EQ(shortage.held_by_other_pools.count, 0u);
+  EXPECT_EQ(shortage.held_elsewhere().count, (MiB * 200).count);
+  EXPECT(binding_of(shortage) == Binding::elsewhere);
+  EXPECT(!says(to_text(shortage), "ther pools"));
+  const Lease here = take(*both, MiB * 32);  // 16 MiB are left there
+  EXPECT_EQ(refused(*pool, MiB * 100).held_by_other_pools.count, (MiB * 16).count);
 }
 
 TEST(neighbours_may_come_and_go_while_others_are_refused) {
