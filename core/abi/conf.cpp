@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "policies/torch/torch_policy.hpp"
 
 namespace memlake::abi {
 namespace {
@@ -44,16 +45,10 @@ void read_spill(Conf& conf, const Setting& setting) {
   conf.arguments.may_spill = true;
 }
 
-void read_fraction(Conf& conf, const Setting& setting) {
-  constexpr std::string_view wanted = "a number from 0 to 1";
-  conf.memory_fraction = parse_number(setting, wanted);
-  if (conf.memory_fraction > 1) refuse(setting, wanted);
-}
-
 // In the order of kPoolKeys.
 using Reader = void (*)(Conf&, const Setting&);
-constexpr std::array<Reader, kPoolKeys.size()> kReaders{read_limit,   read_driver, read_devices, read_memory,
-                                                        read_backing, read_spill,  read_fraction};
+constexpr std::array<Reader, kPoolKeys.size()> kReaders{read_limit,  read_driver,  read_devices,
+                                                        read_memory, read_backing, read_spill};
 
 }  // namespace
 
@@ -64,8 +59,10 @@ Bytes Limit::of(Bytes device_total) const {
 Limits Conf::limits_on(Bytes device_total) const {
   Limits limits;
   if (limit) limits.limit = limit->of(device_total);
-  if (memory_fraction < 1)
-    limits.memory_fraction = {static_cast<std::uint64_t>(memory_fraction * static_cast<double>(device_total.count))};
+  const TorchOptions* torch = torch_options(*policy.options);
+  if (torch != nullptr && torch->memory_fraction < 1)
+    limits.memory_fraction = {
+        static_cast<std::uint64_t>(torch->memory_fraction * static_cast<double>(device_total.count))};
   return limits;
 }
 

@@ -24,7 +24,6 @@ struct Limit {
 struct Conf {
   ChosenPolicy policy;
   PoolArguments arguments;
-  double memory_fraction = 1;  ///< PyTorch's; 1: no limit
   std::optional<Limit> limit;
 
   std::string driver = "cuda";  ///< cuda, emulated, or a file

@@ -62,7 +62,7 @@ class Space {
   /// Visits every block, in no particular order; no free blocks if the driver keeps the free memory.
   virtual void for_each(const std::function<void(const Block&)>& visit) const = 0;
   [[nodiscard]] virtual std::size_t segment_count() const = 0;
-  /// The size of the largest free block of all streams, and of one stream.
+  /// The size of the largest free block of all streams, and of one stream; 0 if only the driver knows it.
   [[nodiscard]] virtual Bytes largest_free() const = 0;
   [[nodiscard]] virtual Bytes largest_free(StreamId stream) const = 0;
   /// The memory that it could have provided for a request that it has just refused. `device_free`: the memory that the
@@ -101,6 +101,8 @@ class Space {
     if (facets_.driver_counts != nullptr) facets_.driver_counts->reset_held_peak();
   }
   [[nodiscard]] Bytes device_total() const { return device_total_; }
+  /// The number of devices that its memory lies on.
+  [[nodiscard]] std::size_t device_count() const { return own_count_; }
 
   [[nodiscard]] const Facets& facets() const { return facets_; }
   [[nodiscard]] Location location() const { return location_; }
@@ -118,6 +120,11 @@ class Space {
   [[nodiscard]] Bytes room_within(Bytes device_free) const {
     const Bytes most = std::min(ledger_.most(), device_total_);
     return most > ledger_.held() ? std::min(most - ledger_.held(), device_free) : Bytes{0};
+  }
+  /// The need of a policy that adds `more` to all that the pool holds.
+  [[nodiscard]] Outlook::Need need_of(Bytes alone, Bytes more, Bytes from_driver) const {
+    const Bytes held = ledger_.elsewhere() + ledger_.held() + ledger_.promised();
+    return {alone, more, checked_add(held, more).value_or(Budget::kUnlimited), from_driver};
   }
   /// Changes the rights of devices on these mappings; all or nothing.
   void change_rights_of(const std::vector<AddressRange>& mappings, const Devices& added, const Devices& removed);

@@ -20,6 +20,7 @@ Shortage Pool::shortage(std::optional<Bytes> device_free) const {
   shortage.limits.limit = limit();
   shortage.policy = policy_space().policy_name();
   shortage.location = policy_space().location();
+  shortage.device_count = policy_space().device_count();
   for (const auto& [stream, bytes] : pending_on()) shortage.pending_on.push_back({stream, bytes});
   if (refusal_.space == nullptr) return shortage;
   const Attempt& attempt = refusal_.attempt;

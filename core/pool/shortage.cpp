@@ -56,6 +56,13 @@ Bytes Shortage::held_elsewhere() const {
   return device_total > known ? device_total - known : Bytes{0};
 }
 
+Bytes Shortage::least_limit() const {
+  const Bytes all = needed() - std::min(needed(), held_on_host);
+  return std::max(outlook.need.limit, all);
+}
+
+Bytes Shortage::allowed() const { return checked_add(limits.most(), held_on_host).value_or(Budget::kUnlimited); }
+
 bool Shortage::has_tried(Tried::What what) const { return std::ranges::find(tried, what, &Tried::what) != tried.end(); }
 
 bool Shortage::has_driver_refused() const { return std::ranges::any_of(tried, &Tried::has_failed); }
@@ -64,18 +71,21 @@ Reason reason_of(const Shortage& shortage) {
   const Outlook& outlook = shortage.outlook;
   if (shortage.has_no_addresses) return Reason::addresses;
   if (outlook.is_there_now) return Reason::pending;
-  // What a pool has spilled is beside its limits.
-  const Bytes allowed = checked_add(shortage.limits.most(), shortage.held_on_host).value_or(Budget::kUnlimited);
-  const Bytes most = std::min(allowed, shortage.within_reach());
+  const Bytes most = std::min(shortage.allowed(), shortage.within_reach());
   if (shortage.needed() > most) {
     if (shortage.pending.count > 0 && shortage.live + shortage.rounded <= most) return Reason::pending;
     return shortage.needed() <= shortage.within_reach() ? Reason::limit : Reason::physical;
   }
+  const bool is_enough_in_bytes = outlook.page.count > 1 && outlook.grows_from + outlook.room >= shortage.rounded;
+  // The limit forbids what the driver would have given. If enough is free, but in pieces, it is about the pieces.
+  const bool is_forbidden = shortage.limits.most() < shortage.least_limit();
+  if (is_forbidden && outlook.need.from_driver <= shortage.device_free &&
+      (is_enough_in_bytes || shortage.free < shortage.rounded))
+    return Reason::limit;
   // What the policy could have done by its own account, it would have done: the driver gave less than it says it has.
   const Bytes grown = outlook.grows_from + outlook.room.rounded_down(outlook.page);
   if (std::max(outlook.in_one_range, grown) >= shortage.rounded) return Reason::physical;
-  return outlook.page.count > 1 && outlook.grows_from + outlook.room >= shortage.rounded ? Reason::pages
-                                                                                         : Reason::contiguous;
+  return is_enough_in_bytes ? Reason::pages : Reason::contiguous;
 }
 
 Binding binding_of(const Shortage& shortage) {

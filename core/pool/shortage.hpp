@@ -61,6 +61,7 @@ struct Shortage {
   std::vector<Tried> tried{};
   const char* policy = "";
   Location location = Location::device;
+  std::size_t device_count = 1;
   std::size_t streams_with_memory = 0;
   bool has_no_addresses = false;
 
@@ -71,6 +72,10 @@ struct Shortage {
   [[nodiscard]] Bytes in_use() const { return live + pending; }
   /// How much the pool would have to hold at least.
   [[nodiscard]] Bytes needed() const { return in_use() + rounded; }
+  /// The least limit with which the policy would have asked the driver for the memory.
+  [[nodiscard]] Bytes least_limit() const;
+  /// The most that the pool may hold and have spilled: what it has spilled is beside its limits.
+  [[nodiscard]] Bytes allowed() const;
   /// Device memory of other processes, and of this process without a pool.
   [[nodiscard]] Bytes held_elsewhere() const;
   [[nodiscard]] bool has_tried(Tried::What what) const;

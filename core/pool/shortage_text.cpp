@@ -45,18 +45,54 @@ std::string listed(const std::vector<std::string>& words) {
   return text;
 }
 
+/// The size as text, rounded up: a limit of this text is enough.
+std::string to_text_above(Bytes bytes) {
+  std::uint64_t unit = 1;
+  while (unit < std::uint64_t{1} << 50 && bytes.count >= unit << 10) unit <<= 10;
+  const std::uint64_t hundredths = bytes.count / unit * 100 + (bytes.count % unit * 100 + unit - 1) / unit;
+  return to_text(Bytes{hundredths / 100 * unit + (hundredths % 100 * unit + 99) / 100});
+}
+
+/// The least share of the device that allows `needed`, with two decimals. 1 is no limit.
+std::string fraction_for(Bytes needed, Bytes total) {
+  const auto all = static_cast<double>(total.count);
+  unsigned hundredths = 0;
+  while (hundredths < 100 && static_cast<std::uint64_t>(hundredths / 100.0 * all) < needed.count) ++hundredths;
+  if (hundredths == 100) return "1";
+  const std::string digits = std::to_string(hundredths);
+  return (digits.size() == 1 ? "0.0" : "0.") + (digits.ends_with('0') ? digits.substr(0, 1) : digits);
+}
+
 /// How to let the pool hold what it needs; empty if its settings allow it.
 std::string how_to_raise(const Shortage& shortage) {
-  const Bytes needed = shortage.needed();
+  const Bytes needed = shortage.least_limit();
   const Limits& limits = shortage.limits;
-  std::vector<std::string> settable;
-  if (limits.limit < needed) settable.emplace_back("the pool's limit");
-  if (limits.memory_fraction < needed) settable.emplace_back("the memory fraction");
-  std::string text;
-  if (!settable.empty()) text = "raise " + listed(settable) + " to at least " + to_text(needed);
-  if (limits.max_size >= needed) return text;
-  return text + (text.empty() ? "" : " and ") + "make a pool whose max_size is at least " + to_text(needed) +
-         ", because max_size cannot be changed";
+  std::vector<std::string> ways;
+  if (limits.limit < needed) ways.push_back("raise the pool's limit to at least " + to_text_above(needed));
+  if (limits.memory_fraction < needed)
+    ways.push_back("make a pool with a memory fraction of at least " + fraction_for(needed, shortage.device_total) +
+                   " (or call memlake_torch_fraction, if that set it)");
+  if (limits.max_size < needed)
+    ways.push_back("make a pool whose max_size is at least " + to_text_above(needed) +
+                   ", because max_size cannot be changed");
+  return listed(ways);
+}
+
+const char* device_of(const Shortage& shortage) {
+  if (shortage.location != Location::device) return "the host";
+  return shortage.device_count == 1 ? "the device" : "the devices";
+}
+
+/// The same as a subject, with the verb.
+std::string device_has(const Shortage& shortage) {
+  const bool is_one = shortage.location != Location::device || shortage.device_count == 1;
+  return std::string(device_of(shortage)) + (is_one ? " has" : " have");
+}
+
+/// To be appended to a hint about something else that is in the way.
+std::string limit_as_well(const Shortage& shortage) {
+  const std::string raise = how_to_raise(shortage);
+  return raise.empty() ? "" : "; the pool may not hold so much either: " + raise;
 }
 
 std::string hint_about_addresses(const Shortage& shortage) {
@@ -75,8 +111,33 @@ std::string hint_about_pending(const Shortage& shortage) {
 }
 
 std::string hint_about_limit(const Shortage& shortage) {
-  const Bytes most = shortage.limits.most() + shortage.held_on_host;
-  std::string text = "free at least " + to_text(shortage.needed() - most) + " first, or " + how_to_raise(shortage);
+  const Outlook::Need& need = shortage.outlook.need;
+  const Bytes most = shortage.limits.most();
+  const Bytes with_live = shortage.live + shortage.rounded;
+  const bool is_for_pages = shortage.needed() <= shortage.allowed();
+  std::string text;
+  if (is_for_pages) {
+    const Bytes before = need.limit - need.more;
+    text = std::string("the policy ") + shortage.policy + " needs " + to_text(need.more) +
+           " more for this request, and the pool may take only " + to_text(most > before ? most - before : Bytes{0}) +
+           "; ";
+  }
+  if (shortage.live.count > 0 && std::max(need.alone, shortage.rounded) <= most) {
+    text += with_live > shortage.allowed() ? "free at least " + to_text(with_live - shortage.allowed()) + " first"
+                                           : std::string("free buffers first");
+    if (shortage.pending.count > 0) text += " and wait for the streams that use what is pending";
+    text += ", or ";
+  } else if (most >= std::min(shortage.outlook.page, kMovable) && most.count > 0) {
+    text += "ask for less, or ";
+  }
+  text += how_to_raise(shortage);
+  if (need.from_driver > shortage.device_free)
+    text += ", which is enough only if " + to_text(need.from_driver) + " are free on " + device_of(shortage) +
+            ", and " + to_text(shortage.device_free) + " are";
+  // A lake needs pieces, too, but small ones.
+  if (is_for_pages && shortage.outlook.page > kMovable &&
+      shortage.rounded.rounded_up(kMovable) <= shortage.outlook.room)
+    text += ", or use the policy lake, which takes multiples of " + to_text(kMovable);
   if (shortage.has_tried(Tried::What::spill)) text += "; the host has no memory for it either";
   return text;
 }
@@ -93,7 +154,13 @@ std::string hint_about_pages(const Shortage& shortage) {
   // A lake needs pieces, too, but small ones.
   if (outlook.page > kMovable && missing.rounded_up(kMovable) <= outlook.room)
     text += ", or use the policy lake, which takes multiples of " + to_text(kMovable);
-  return text;
+  return text + limit_as_well(shortage);
+}
+
+std::string hint_about_pieces(const Shortage& shortage) {
+  const std::string raise = how_to_raise(shortage);
+  if (raise.empty() || shortage.outlook.need.from_driver > shortage.device_free) return shortage.outlook.advice;
+  return shortage.outlook.advice + "; new memory would serve it, too: " + raise;
 }
 
 /// Those who have what is missing, if they have enough; else empty.
@@ -106,34 +173,39 @@ std::string hint_about_others(const Shortage& shortage) {
   const bool names_others = pools < missing || elsewhere >= missing;
   std::string text;
   if (names_pools)
-    text =
-        "other pools of this process hold " + to_text(pools) + " of the device: trim() gives back what is free in them";
+    text = "other pools of this process hold " + to_text(pools) + " of " + device_of(shortage) +
+           ": trim() gives back what is free in them, and closing buffers there frees the rest";
   if (names_others)
     text += (text.empty() ? "" : "; ") + std::string("other processes, or this one without a pool, hold ") +
-            to_text(elsewhere) + " of the device: free memory there";
+            to_text(elsewhere) + " of " + device_of(shortage) + ": free memory there";
   return text + ", or ask for less";
 }
 
 std::string hint_about_memory(const Shortage& shortage) {
+  const bool is_on_device = shortage.location == Location::device;
   if (shortage.has_tried(Tried::What::spill))
-    return "neither the devices nor the host have the memory; free some, or ask for less";
-  if (shortage.location != Location::device)
-    return "the host has no more memory to give; free some here or in other programs, or ask for less";
+    return "neither the devices nor the host have the memory; free some, or ask for less" + limit_as_well(shortage);
   if (shortage.rounded > shortage.device_total)
-    return "the device has only " + to_text(shortage.device_total) + " in all; ask for less, or use a larger device";
+    return device_has(shortage) + " only " + to_text(shortage.device_total) + " in all; ask for less" +
+           (is_on_device ? ", or use a larger device" : "") + limit_as_well(shortage);
+  if (!is_on_device)
+    return "the host has no more memory to give; free some here or in other programs, or ask for less" +
+           limit_as_well(shortage);
   if (shortage.needed() <= shortage.within_reach()) {
     if (!shortage.has_driver_refused())
       return "by its numbers the pool has the memory now, so it may have become free meanwhile; ask again";
-    return "the driver refused new memory although it says that " + to_text(shortage.device_free) +
-           " are free: another program may have taken it meanwhile, or the driver needs it; ask again, or ask for less";
+    const std::string although = shortage.device_free < shortage.rounded
+                                     ? ""
+                                     : " although it says that " + to_text(shortage.device_free) + " are free";
+    return "the driver refused new memory" + although +
+           ": another program may have taken it meanwhile, or the driver needs it; ask again, or ask for less";
   }
   std::string text = hint_about_others(shortage);
   if (text.empty())
-    text =
-        "buffers that are live, or that streams still use, fill the device; free some, ask for less, or use a "
-        "larger device";
-  const std::string raise = how_to_raise(shortage);
-  return raise.empty() ? text : text + "; the pool may not hold so much either: " + raise;
+    text = to_text(shortage.live) + " of the pool are live and " + to_text(shortage.pending) + " pending, and " +
+           device_has(shortage) + " only " + to_text(shortage.device_free) +
+           " left; free some, ask for less, or use a larger device";
+  return text + limit_as_well(shortage);
 }
 
 }  // namespace
@@ -157,7 +229,7 @@ std::string hint_of(const Shortage& shortage) {
     case Reason::pages:
       return hint_about_pages(shortage);
     case Reason::contiguous:
-      return shortage.outlook.advice;
+      return hint_about_pieces(shortage);
     case Reason::pending:
       return hint_about_pending(shortage);
     case Reason::physical:
@@ -173,11 +245,13 @@ std::string to_text(const Shortage& shortage) {
   text << ". The pool holds " << to_text(shortage.held) << " of " << to_text(shortage.most()) << " it may hold";
   if (shortage.held_on_host.count > 0) text << ", and " << to_text(shortage.held_on_host) << " on the host";
   text << ": " << to_text(shortage.live) << " live, " << to_text(shortage.pending) << " pending, "
-       << to_text(shortage.free) << " free, the largest free block " << to_text(shortage.largest_free)
-       << "; in one range the policy " << shortage.policy << " could have given "
-       << to_text(shortage.outlook.in_one_range) << ". The "
-       << (shortage.location == Location::device ? "device" : "host") << " has " << to_text(shortage.device_free)
-       << " of " << to_text(shortage.device_total) << " left.";
+       << to_text(shortage.free) << " free";
+  // CUDA's own pools do not tell their largest free block.
+  if (shortage.free.count == 0 || shortage.largest_free.count > 0)
+    text << ", the largest free block " << to_text(shortage.largest_free);
+  text << "; in one range the policy " << shortage.policy << " could have given "
+       << to_text(shortage.outlook.in_one_range) << ". T" << device_has(shortage).substr(1) << " "
+       << to_text(shortage.device_free) << " of " << to_text(shortage.device_total) << " left.";
   if (shortage.held_by_other_pools.count > 0)
     text << " Other pools of this process hold " << to_text(shortage.held_by_other_pools) << ".";
   for (std::size_t i = 0; i < shortage.pending_on.size(); ++i) {

@@ -20,8 +20,7 @@ memlake_pool* make_pool(const std::string& more) {
 PROCESS_TEST(a_configuration_that_makes_no_sense_is_refused_with_its_reason) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"polcy:caching", "unknown key 'polcy' in a configuration; did you mean policy?"},
-      {"polcy:caching",
-       "known: policy, limit, driver, devices, memory, backing, spill, per_process_memory_fraction, may_alias"},
+      {"polcy:caching", "known: policy, limit, driver, devices, memory, backing, spill, may_alias"},
       {"policy:best", "no policy is named 'best'; known: lake, caching, expandable, stitch, direct, driver, or keys"},
       {"cacheing", "no policy is named 'cacheing'; did you mean caching?"},
       {"limit:1GiB,stitch", "cannot read 'stitch'"},
@@ -48,6 +47,7 @@ PROCESS_TEST(a_configuration_that_makes_no_sense_is_refused_with_its_reason) {
       {"garbage_collection_threshold:0", "between 0 and 1"},
       {"garbage_collection_threshold:nan", "between 0 and 1"},
       {"per_process_memory_fraction:1.5", "from 0 to 1"},
+      {"lake,per_process_memory_fraction:0.5", "is an option of policy:caching and policy:expandable"},
       {"expandable_segments:true", "True or False"},
       {"policy:caching,expandable_segments:True", "contradict"},
       {"policy:direct,max_split_size_mb:64",
@@ -123,7 +123,14 @@ PROCESS_TEST(a_policy_is_named_first_or_anywhere_and_keys_of_torch_mean_torch) {
   EXPECT(memlake_pool_create((std::string(emulated) + ",policy:stitch,chunk_size:32MiB").c_str(), 0) != nullptr);
   EXPECT(make_pool(",policy:driver,reuse_allow_opportunistic:False") != nullptr);
   EXPECT(make_pool(",pinned_num_register_threads:8,backend:native") != nullptr);
-  EXPECT(make_pool(",policy:lake,per_process_memory_fraction:0.5") != nullptr);
+  // caching takes a segment of 20 MiB for 9 MiB; lake would take less.
+  memlake_pool* const caching = make_pool(",per_process_memory_fraction:0.5");
+  EXPECT(memlake_pool_allocate(caching, 9 * kMiB, nullptr) != nullptr);
+  memlake_pool_stats_t stats{};
+  stats.struct_size = sizeof stats;
+  EXPECT_EQ(memlake_pool_stats(caching, &stats), 0);
+  EXPECT_EQ(stats.held, 20 * kMiB);
+  EXPECT_EQ(stats.limit, 512 * kMiB);
 }
 
 PROCESS_TEST(a_limit_is_kept) {

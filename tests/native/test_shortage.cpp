@@ -101,14 +101,14 @@ TEST(the_limit_that_binds_is_named) {
   shortage.limits = {};
   shortage.limits.memory_fraction = MiB * 60;
   EXPECT(binding_of(shortage) == Binding::memory_fraction);
-  EXPECT(hints(shortage, "raise the memory fraction to at least 70 MiB"));
+  EXPECT(hints(shortage, "memory fraction of at least 0.7"));
 }
 
 TEST(a_limit_is_not_the_reason_where_the_device_is_too_small_anyway) {
   Shortage shortage = plain(MiB * 90);
   shortage.limits.limit = MiB * 50;
   EXPECT(reason_of(shortage) == Reason::physical);
-  EXPECT(hints(shortage, "fill the device"));
+  EXPECT(hints(shortage, "30 MiB of the pool are live and 0 B pending, and the device has only 70 MiB left"));
   EXPECT(hints(shortage, "may not hold so much either: raise the pool's limit to at least 120 MiB"));
 }
 
@@ -160,13 +160,14 @@ TEST(others_are_named_if_they_have_what_is_missing) {
   shortage.held_by_other_pools = MiB * 60;
   EXPECT(binding_of(shortage) == Binding::other_pools);
   EXPECT(hints(shortage, "other pools of this process hold 60 MiB of the device: trim() gives back what is free"));
+  EXPECT(hints(shortage, "closing buffers there frees the rest"));
   EXPECT(!says(hint_of(shortage), "other processes"));
   shortage.held_by_other_pools = MiB * 20;  // neither is enough alone
   EXPECT(hints(shortage, "other pools of this process hold 20 MiB"));
   EXPECT(hints(shortage, "other processes, or this one without a pool, hold 40 MiB"));
   shortage.rounded = MiB * 80;  // all of them together have too little
   EXPECT(binding_of(shortage) == Binding::device);
-  EXPECT(hints(shortage, "fill the device"));
+  EXPECT(hints(shortage, "30 MiB of the pool are live and 0 B pending, and the device has only 10 MiB left"));
 }
 
 TEST(a_limit_that_forbids_it_too_is_not_kept_back) {
@@ -362,14 +363,15 @@ TEST(a_piece_of_another_stream_is_called_so_and_lake_shares_it) {
   }
 }
 
-TEST(a_whole_segment_that_the_limit_forbids_is_a_matter_of_pages) {
+TEST(a_whole_segment_that_the_device_lacks_is_a_matter_of_pages) {
   const test::EmulatedDevices devices(kDevice);
-  const auto pool = LivePool::make({devices[0]}, space_maker("caching"), MiB * 15);
+  const PhysicalChunk chunk = PhysicalChunk::create(devices[0], MiB * 242, false);
+  const auto pool = LivePool::make({devices[0]}, space_maker("caching"), kUnlimited);
   const Shortage shortage = refused(*pool, MiB * 9);  // gets a segment of 20 MiB
   EXPECT(reason_of(shortage) == Reason::pages);
   EXPECT(hints(shortage, "the policy caching takes new memory in multiples of 20 MiB"));
   EXPECT(hints(shortage, "use the policy lake"));
-  const auto lake = LivePool::make({devices[0]}, space_maker("lake"), MiB * 15);
+  const auto lake = LivePool::make({devices[0]}, space_maker("lake"), kUnlimited);
   take(*lake, MiB * 9).close();
 }
 

@@ -148,6 +148,8 @@ CONFIGURATIONS = [
     "garbage_collection_threshold:1e-3",
     "per_process_memory_fraction:0.5",
     "per_process_memory_fraction:1.1",
+    "policy:lake,per_process_memory_fraction:0.5",
+    "policy:expandable,per_process_memory_fraction:0.5",
     "roundup_power2_divisions:4",
     "roundup_power2_divisions:5",
     "roundup_power2_divisions:[256:1,512:2,1024:4,>:8]",
@@ -174,8 +176,7 @@ def test_both_readers_of_torchs_options_agree(lake, text):
         options = policy(text) if text else CachingOptions()
     except memlake.ConfigError:
         options = None
-    default = "" if "expandable_segments" in text else ",policy:caching"
-    conf = f"driver:emulated,memory:1GiB,backing:none{default},{text}".rstrip(",") if text else "driver:emulated"
+    conf = f"driver:emulated,memory:1GiB,backing:none,{text}".rstrip(",") if text else "driver:emulated"
     pool = lake.memlake_pool_create(conf.encode(), 0)
     assert (pool is not None) == (options is not None), last_error(lake)
     if pool is not None:

@@ -139,19 +139,25 @@ void CudaPoolSpace::refresh_ledger() const {
   }
 }
 
-Bytes CudaPoolSpace::largest_free() const {
+Bytes CudaPoolSpace::free_in_all() const {
   const std::uint64_t used = pool_.get(CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
   const std::uint64_t now = ledger().held().count;
   return {now > used ? now - used : 0};
 }
 
-Outlook CudaPoolSpace::outlook(const Attempt&, Bytes device_free) const {
+Outlook CudaPoolSpace::outlook(const Attempt& attempt, Bytes device_free) const {
   Outlook outlook;
   outlook.room = room_within(device_free);
-  outlook.free_for_it = largest_free();
-  outlook.in_one_range = std::max(outlook.free_for_it, outlook.room);
+  outlook.free_for_it = free_in_all();
+  outlook.in_one_range = outlook.room;
+  // Unlike other policies, it compares only what is live with the limit.
+  const Bytes used = ledger_.elsewhere() + live_;
+  outlook.need = {.alone = attempt.rounded,
+                  .more = attempt.rounded,
+                  .limit = checked_add(used, attempt.rounded).value_or(Budget::kUnlimited),
+                  .from_driver = attempt.rounded - std::min(attempt.rounded, outlook.free_for_it)};
   outlook.advice =
-      "enough memory is free, but not in one piece that CUDA's pool can give to this stream; close some buffers, or "
+      "there is enough memory, but not in one piece that CUDA's pool can give to this stream; close some buffers, or "
       "ask for less";
   return outlook;
 }

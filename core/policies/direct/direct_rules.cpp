@@ -35,7 +35,10 @@ Step DirectRules::next(Climb& climb, const SegmentView& view) const {
 
 Growth DirectRules::growth(const Attempt& attempt, const SegmentView& view, Bytes device_free) const {
   const Bytes step = attempt.rounded < MiB ? kSmallStep : kLargeStep;
-  return {.page = step, .in_one_range = std::min(view.room(), device_free).rounded_down(step)};
+  return {.page = step,
+          .in_one_range = std::min(view.room(), device_free).rounded_down(step),
+          .counted = attempt.rounded,
+          .from_driver = attempt.rounded};
 }
 
 bool DirectRules::splits(const Block&, Bytes) const { return false; }

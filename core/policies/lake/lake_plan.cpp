@@ -304,8 +304,8 @@ std::optional<Part> LakeSpace::largest_odd_part(const LakeBlock* except) const {
   return largest;
 }
 
-Bytes LakeSpace::most_from(const LakeBlock* run) const {
-  Bytes sum = total_of(whole_chunks(run)) + room();
+Bytes LakeSpace::free_from(const LakeBlock* run) const {
+  Bytes sum = total_of(whole_chunks(run));
   if (options_.may_alias) {
     const auto odd = largest_odd_part(run);
     sum = sum + total_of(first_parts(run)) + down(odd ? odd->size() : Bytes{0});
@@ -379,12 +379,12 @@ std::optional<LakeSpace::Plan> LakeSpace::plan(Lane& lane, Bytes size) {
     }
   }
   // The run itself may be in the way: without it as a base its chunks count as any others.
-  in_one_range_ = most_from(place.run);
+  free_in_one_range_ = free_from(place.run);
   if (place.run == nullptr) return std::nullopt;
   const std::vector<Part> all = whole_chunks(nullptr);
   const Bytes wanted = up(size);
   if (total_of(all) + free_room < wanted) return std::nullopt;
-  in_one_range_.reset();
+  free_in_one_range_.reset();
   const Bytes fresh = total_of(all) < wanted ? wanted - total_of(all) : Bytes{0};
   Chooser chooser(all, *place.range);
   chooser.choose(wanted - fresh);

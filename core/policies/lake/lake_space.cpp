@@ -67,7 +67,7 @@ Block* LakeSpace::climb(Rung rung, Attempt& attempt) {
   Lane& lane = lane_of(stream, size <= kLargestSmall);
   switch (rung) {
     case Rung::search_ordered:
-      in_one_range_.reset();
+      free_in_one_range_.reset();
       reap();
       if (LakeBlock* run = find_ordered(size, stream)) {
         let_wait(stream, *run);
@@ -270,16 +270,24 @@ std::uint64_t LakeSpace::generation(const Block& block) const {
   return latest;
 }
 
-Outlook LakeSpace::outlook(const Attempt&, Bytes device_free) const {
+Outlook LakeSpace::outlook(const Attempt& attempt, Bytes device_free) const {
   Outlook outlook;
   outlook.page = granule_;
   outlook.room = room_within(device_free);
   outlook.free_for_it = ledger_.held() + ledger_.spilled().now - used_;
-  outlook.in_one_range = std::max(in_one_range_.value_or(most_from(nullptr)), largest_free());
-  outlook.grows_from = outlook.in_one_range - std::min(outlook.in_one_range, room());
+  outlook.grows_from = free_in_one_range_.value_or(free_from(nullptr));
+  outlook.in_one_range = std::max(outlook.grows_from + std::min(room(), down(outlook.room)), largest_free());
+  if (options_.may_spill) {
+    // A host that refused although its figure is large enough would not have given it.
+    Bytes with_host = outlook.in_one_range + down(free_host_memory());
+    for (const Part& part : spilled_chunks()) with_host = with_host + part.chunk->size;
+    if (with_host < attempt.rounded) outlook.in_one_range = with_host;
+  }
+  const Bytes missing = attempt.rounded > outlook.grows_from ? up(attempt.rounded - outlook.grows_from) : Bytes{0};
+  outlook.need = need_of(up(attempt.rounded), missing, missing);
   outlook.advice =
-      "enough memory is free, but in parts of chunks between live buffers, which lake cannot move; close some buffers, "
-      "or ask for less";
+      "there is enough memory, but some of it in parts of chunks between live buffers, which lake cannot move; close "
+      "some buffers, or ask for less";
   return outlook;
 }
 

@@ -179,8 +179,8 @@ class LakeSpace final : public Space, StreamReuse, SeveralOwners, Crowding, Seve
   [[nodiscard]] std::optional<Part> odd_part(LakeBlock* run) const;
   [[nodiscard]] std::optional<Part> largest_odd_part(const LakeBlock* except) const;
   [[nodiscard]] std::optional<Plan> plan(Lane& lane, Bytes size);
-  /// How much a plan could show in one range that begins with the free block `run`; null: with none.
-  [[nodiscard]] Bytes most_from(const LakeBlock* run) const;
+  /// The free memory that a plan could show in one range that begins with the free block `run`; null: with none.
+  [[nodiscard]] Bytes free_from(const LakeBlock* run) const;
   void split_excess(Plan& plan, Bytes size, Bytes excess);
 
   // Acting (lake_executor.cpp).
@@ -266,8 +266,8 @@ class LakeSpace final : public Space, StreamReuse, SeveralOwners, Crowding, Seve
   std::uint64_t ranges_made_ = 0;
   Bytes used_;  // by live and pending blocks
   Bytes ever_freed_;
-  Bytes largest_chunk_;                // ever made
-  std::optional<Bytes> in_one_range_;  // what the last plan of this request counted, if it was not enough
+  Bytes largest_chunk_;                     // ever made
+  std::optional<Bytes> free_in_one_range_;  // what the last plan of this request counted, if it was not enough
   LakeCounters counters_;
 };
 

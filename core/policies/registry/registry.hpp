@@ -15,8 +15,7 @@ namespace memlake {
 const std::vector<const PolicyEntry*>& policies();
 
 /// Keys that describe a pool and not its policy. abi/conf.cpp reads them.
-inline constexpr std::array<std::string_view, 7> kPoolKeys{
-    "limit", "driver", "devices", "memory", "backing", "spill", "per_process_memory_fraction"};
+inline constexpr std::array<std::string_view, 6> kPoolKeys{"limit", "driver", "devices", "memory", "backing", "spill"};
 
 /// A policy with its options.
 struct ChosenPolicy {

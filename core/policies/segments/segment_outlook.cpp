@@ -36,7 +36,7 @@ std::string SegmentSpace::advice_for(const Attempt& attempt, Bytes room) const {
   blocks_.for_each([&](const Block& block) {
     if (block.state == BlockState::free) movable = movable + movable_in(block);
   });
-  return "enough memory is free, but not in one piece where this request may take it; " +
+  return "there is enough memory, but not in one piece where this request may take it; " +
          advice_about_moving(rounded, movable);
 }
 
@@ -47,6 +47,7 @@ Outlook SegmentSpace::outlook(const Attempt& attempt, Bytes device_free) const {
   outlook.room = room_within(device_free);
   const Growth growth = rules_->growth(attempt, view(), device_free);
   outlook.page = growth.page;
+  outlook.need = need_of(growth.counted, growth.counted, growth.from_driver);
   outlook.grows_from = growth.grows_from;
   outlook.in_one_range = std::max(largest_in(group, stream), growth.in_one_range);
   const FreeIndex* index = group.index_of(stream);

@@ -27,6 +27,8 @@ struct Growth {
   Bytes page{1};          ///< new memory comes in multiples of this
   Bytes grows_from{0};    ///< free memory to which the new memory would have been added
   Bytes in_one_range{0};  ///< the largest contiguous range that would have resulted
+  Bytes counted{0};       ///< what is compared with the limit, in addition to the held memory
+  Bytes from_driver{0};   ///< what the driver has to give
 };
 
 /// One instruction of the rules to their space.

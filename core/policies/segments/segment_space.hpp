@@ -55,7 +55,7 @@ class SegmentSpace final : public Space, BareAddresses, PeerAccess {
   void release_bare_addresses() override;
   void change_access(const Devices& added, const Devices& removed) override;
   [[nodiscard]] SegmentView view() const;
-  /// The advice for the case that enough memory is free, but none of it fits.
+  /// The advice for the case that there is enough memory, but none of it fits.
   [[nodiscard]] std::string advice_for(const Attempt& attempt, Bytes room) const;
   BlockGroup& group_for(Bytes rounded) { return rules_->is_small(rounded) ? blocks_.small : blocks_.large; }
   /// Removes a free block from its index and cuts it to size.

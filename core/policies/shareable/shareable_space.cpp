@@ -200,15 +200,19 @@ Bytes ShareableSpace::largest_free(StreamId stream) const {
   return largest;
 }
 
-Outlook ShareableSpace::outlook(const Attempt&, Bytes device_free) const {
+Outlook ShareableSpace::outlook(const Attempt& attempt, Bytes device_free) const {
   Outlook outlook;
   outlook.page = granule_;
   outlook.room = room_within(device_free);
   for_each_free([&](const ShareableRange& range) { outlook.free_for_it = outlook.free_for_it + range.range.size; });
   outlook.grows_from = outlook.free_for_it;
   outlook.in_one_range = outlook.free_for_it + down(outlook.room);
+  const Bytes whole = attempt.rounded.rounded_up(granule_);
+  const Bytes missing = whole > outlook.free_for_it ? whole - outlook.free_for_it : Bytes{0};
+  outlook.need = need_of(whole, missing, missing);
   outlook.advice =
-      "enough memory is free, but other buffers of the pool lie in its chunks, and a shareable buffer owns its chunks "
+      "there is enough memory, but other buffers of the pool lie in chunks of it, and a shareable buffer owns its "
+      "chunks "
       "whole; close buffers that are not shareable, or ask for less";
   return outlook;
 }

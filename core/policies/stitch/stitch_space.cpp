@@ -366,9 +366,11 @@ Outlook StitchSpace::outlook(const Attempt& attempt, Bytes device_free) const {
   // Free memory of other streams is given back and made anew, and so is a piece that would need a view too many.
   for (const Block* block : free_blocks()) outlook.grows_from = outlook.grows_from + block->size;
   outlook.in_one_range = outlook.grows_from + outlook.room.rounded_down(blocks_.chunk());
+  const Bytes missing = difference(attempt.rounded, outlook.grows_from).rounded_up(blocks_.chunk());
+  outlook.need = need_of(attempt.rounded, missing, missing);
   outlook.advice =
-      "enough memory is free, but small requests and chunks that are partly in use keep it, and stitch takes whole "
-      "chunks; close the buffers beside it, or ask for less";
+      "there is enough memory, but small requests and chunks that are partly in use keep some of it, and stitch takes "
+      "whole chunks; close the buffers beside it, or ask for less";
   return outlook;
 }
 

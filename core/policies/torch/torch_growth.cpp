@@ -34,18 +34,26 @@ Growth TorchRules::growth(const Attempt& attempt, const SegmentView& view, Bytes
   const Bytes rounded = attempt.rounded;
   const bool is_small = torch::is_small(rounded);
   const bool has_own_segment = rounded >= torch::kMinLarge;
+  const Bytes segment = torch::segment_size(rounded, options_);
   Bytes page = is_small ? torch::kSmallSegment : options_.large_segment_size;
   if (!options_.is_expandable) {
     if (has_own_segment) page = torch::kLargeRounding;
-    return {.page = page, .in_one_range = std::min(view.room(), device_free).rounded_down(page)};
+    return {.page = page,
+            .in_one_range = std::min(view.room(), device_free).rounded_down(page),
+            .counted = segment,
+            .from_driver = segment};
   }
   const BlockGroup& group = is_small ? view.blocks.small : view.blocks.large;
   Growth growth = best_place(group, attempt.request.stream, device_free.rounded_down(page));
-  growth.page = page;
+  const Bytes missing = rounded > growth.grows_from ? rounded - growth.grows_from : Bytes{0};
+  const Bytes from_driver = missing.rounded_up(page);
   // The limit is compared with a whole segment, also where only pages are added.
   Bytes most = view.room().rounded_down(torch::kLargeRounding);
-  if (!has_own_segment && torch::segment_size(rounded, options_) > view.room()) most = {0};
-  if (growth.in_one_range > most) growth = {.page = page, .in_one_range = most};
+  if (!has_own_segment && segment > view.room()) most = {0};
+  if (growth.in_one_range > most) growth = {.in_one_range = most};
+  growth.page = page;
+  growth.counted = segment;
+  growth.from_driver = from_driver;
   return growth;
 }
 

@@ -24,15 +24,14 @@ class Shortage:
         free: free blocks of the pool, of all streams.
         free_for_it: the part of `free` that this request could use. PyTorch's policies separate small from large
             requests, and the streams from each other.
-        largest_contiguous: the largest free block.
+        largest_contiguous: the largest free block; 0 with the policy `driver`, which does not tell it.
         largest_usable: the largest free block of the request's stream.
         largest_stitchable: the largest contiguous range that the policy could have made for this request from usable
             free memory (moved or stitched, if the policy can do that) and new memory. It reaches the size of the
             request only if memory was not the reason of the shortage, but addresses, a wait, or the driver's refusal.
         device_total, device_free: the memory of the device, and the part that no process uses; those of the host if the
             pool's memory is there.
-        held_by_other_pools: the bytes that other pools of this process hold on the same devices. An upper bound if one
-            of them has several devices.
+        held_by_other_pools: the bytes that other pools of this process hold on the same devices.
         held_elsewhere: the bytes on these devices that other processes hold, or this process without a pool.
         pending_on: the pending bytes by the handle of the stream that they wait for.
         tried: the attempts, in order.

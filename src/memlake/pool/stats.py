@@ -41,12 +41,13 @@ class PoolStats:
             ``location="host"``. PyTorch calls it reserved.
         held_on_host: memory that was spilled to the host (``spill="host"``). It does not count against `limit`.
         limit: the most that the pool may hold; None: only the size of the device limits it.
-        largest_contiguous: the largest free block.
+        largest_contiguous: the largest free block; 0 with the policy `driver`, which does not tell it.
         requested_peak, allocated_peak, active_peak, held_peak, held_on_host_peak: peaks; active is live plus pending.
         fragmentation_at_peak: ``1 - allocated / held``, both read when held reached its peak; 0 if nothing was held.
         gmlake_fragmentation: ``1 - active_peak / held_peak``, the figure of the GMLake paper, for comparison.
         num_allocations, num_frees, num_live, num_pending, num_segments: counts.
-        num_alloc_retries: requests for which the pool had to release all cached memory first.
+        num_alloc_retries: how often the policy released all cached memory, and the policy `driver` waited for all
+            streams, to try a request once more. A request may count more than once.
         num_ooms: requests that were refused because there was no memory.
         host_waits: how often the host had to wait for a stream.
         driver_calls: the driver calls of this pool, by CUDA name.

@@ -33,7 +33,7 @@ class Failure:
         allocated: the held bytes in live blocks.
         pending: the held bytes in freed blocks that a stream may still use.
         free: the held bytes in free blocks.
-        largest_free: the largest free block.
+        largest_free: the largest free block; 0 with the policy `driver`, which does not tell it.
         largest_usable: the largest free block that the request's stream may use.
         capacity: the memory of the device.
         limit: the most that the pool may hold; None if only the device limits it.
@@ -90,11 +90,12 @@ class Failure:
             of = f"that the limit of {limit} leaves" if self.is_limited else "that are left"
             return f"but of the {format_bytes(left)} {of} the policy takes only whole pages"
         if self.reason == "no contiguous range":
-            most = f"no more than {format_bytes(self.largest_usable)}" if self.largest_usable else "nothing"
+            # 0 is also what the policy `driver` says, which does not tell the pieces.
+            most = f"no more than {format_bytes(self.largest_usable)} of that is" if self.largest_usable else "not"
             source = f"the limit of {limit} allows" if self.is_limited else "the driver has"
             more = f", and {source} {format_bytes(left)} more" if left else ""
             return (
-                f"{format_bytes(self.free)} are held and free, but {most} of that is in one piece that stream "
+                f"{format_bytes(self.free)} are held and free, but {most} in one piece that stream "
                 f"{self.stream} may use{more}"
             )
         if self.reason == "pending on a stream":

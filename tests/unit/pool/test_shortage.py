@@ -30,7 +30,7 @@ def test_max_size_is_named_where_it_binds_and_not_the_limit(large):
         pool.limit = "500MiB"
         error = refusal(pool, "101MiB")
         assert (error.reason, error.binds, error.limit) == ("limit", "max_size", 100 * MIB)
-        assert "max_size is at least 101 MiB" in error.hint
+        assert "max_size is at least 102 MiB" in error.hint  # lake takes whole pages of 2 MiB
         assert "limit" not in error.hint
         pool.limit = "50MiB"
         error = refusal(pool, "60MiB")
@@ -45,7 +45,9 @@ def test_the_memory_fraction_is_named_where_it_binds(large):
     pool = memlake.Pool(large, memlake.policies.CachingOptions(memory_fraction=0.25))
     error = refusal(pool, "300MiB")
     assert error.binds == "memory_fraction"
-    assert "memory fraction" in error.hint
+    assert "ask for less, or make a pool with a memory fraction of at least 0.3 (" in error.hint
+    again = memlake.Pool(large, memlake.policies.CachingOptions(memory_fraction=0.3))
+    again.allocate("300MiB").close()
 
 
 @pytest.mark.parametrize("policy", ["lake", "expandable", "caching", "stitch", "direct", "driver"])
@@ -74,6 +76,35 @@ def test_memory_without_a_pool_is_not_a_pool(large):
     assert error.details.held_elsewhere == 900 * MIB
     assert "other pools" not in error.hint
     chunk.close()
+
+
+def test_a_pool_over_two_devices_is_not_blamed_for_the_other_one(memlake_emulator):
+    a, b = memlake_emulator.emulate(devices=2, memory="1GiB", backing="none")
+    both = memlake.Pool([b, a])
+    far = both.allocate("1000MiB")
+    chunk = memlake.vmm.create(a, "800MiB")
+    pool = memlake.Pool(a)
+    near = pool.allocate("100MiB")
+    error = refusal(pool, "600MiB")
+    assert error.details.held_by_other_pools == 0
+    assert error.details.held_elsewhere == 800 * MIB
+    assert error.binds == "elsewhere"
+    for each in (near, far, chunk):
+        each.close()
+
+
+def test_a_request_larger_than_the_host_is_told_the_size_of_the_host(gpu):
+    pool = memlake.Pool(gpu, location="host")
+    assert "the host has only" in refusal(pool, "1000TiB").hint
+    pool.limit = "100MiB"
+    error = refusal(pool, "200MiB")
+    assert error.hint == "ask for less, or raise the pool's limit to at least 200 MiB"
+    assert "raise the pool's limit" in refusal(pool, "1000TiB").hint
+
+
+def test_memory_of_the_host_counts_for_a_pool_that_spills(gpu):
+    error = refusal(memlake.Pool(gpu, spill="host"), "1000TiB")
+    assert gpu.total_memory < error.largest_stitchable < error.asked
 
 
 def test_what_could_be_stitched_is_less_than_what_was_refused(pool):
