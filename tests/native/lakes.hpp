@@ -58,6 +58,16 @@ inline Leases scatter(LivePool& pool, Bytes size, const StreamName& stream = {})
   return kept;
 }
 
+/// The same in the chunks of blocks of 40 MiB, which are larger than blocks of a few MiB: the blocks do not end where
+/// chunks end.
+inline Leases scatter_in_larger_chunks(LivePool& pool, Bytes size) {
+  {
+    Leases large;
+    while (auto lease = ask(pool, MiB * 40)) large.push_back(std::make_unique<Lease>(*std::move(lease)));
+  }
+  return scatter(pool, size);
+}
+
 /// The largest block that a pool can give, in whole MiB.
 inline Lease take_most(LivePool& pool, Bytes at_most) {
   for (Bytes size = at_most; size > MiB; size = size - MiB)

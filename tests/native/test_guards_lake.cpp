@@ -33,7 +33,11 @@ struct BrokenLake {
 
   BrokenLake() {
     std::vector<Block*> blocks;
-    while (Block* block = pool.allocate(MiB * 5, 0)) blocks.push_back(block);
+    // First larger blocks: the chunks stay, and smaller blocks do not end where these chunks end.
+    while (Block* block = pool.allocate(MiB * 40, 0)) blocks.push_back(block);
+    for (Block* block : blocks) pool.free(block);
+    blocks.clear();
+    while (Block* block = pool.allocate(MiB * 7, 0)) blocks.push_back(block);
     for (std::size_t i = 0; i < blocks.size(); i += 2) pool.free(blocks[i]);
     for (Bytes size = kTotal; viewer == nullptr && size > MiB; size = size - MiB)
       viewer = static_cast<LakeBlock*>(pool.allocate(size, 0));

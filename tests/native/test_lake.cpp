@@ -21,6 +21,7 @@ using test::Leases;
 using test::make_lake;
 using test::OwnStream;
 using test::scatter;
+using test::scatter_in_larger_chunks;
 using test::take;
 using test::take_most;
 
@@ -65,7 +66,7 @@ TEST(expandable_segments_make_memory_anew_for_the_same_request) {
 TEST(a_first_part_is_borrowed_and_given_back) {
   const test::EmulatedDevices devices(kDevice);
   const auto pool = make_lake({devices[0]});
-  const Leases live = scatter(*pool, MiB * 5);
+  const Leases live = scatter_in_larger_chunks(*pool, MiB * 7);
   const std::size_t mappings = test::ledger_count("mappings");
   {
     const Lease large = take_most(*pool, kTotal);
@@ -77,7 +78,7 @@ TEST(a_first_part_is_borrowed_and_given_back) {
   expect_sound(*pool);
   EXPECT_EQ(test::ledger_count("mappings"), counter(*pool, "chunks"));  // one home each, and no view is left
   // What was lent is free where it is at home.
-  const Lease again = take(*pool, MiB * 5);
+  const Lease again = take(*pool, MiB * 7);
   EXPECT(counter(*pool, "moved_chunks") > 0);
   expect_sound(*pool);
 }
@@ -240,12 +241,12 @@ TEST(the_host_waits_for_streams_only_before_a_request_would_be_refused) {
   const auto pool = make_lake({device});
   const OwnStream slow(device);
   Leases live;
-  while (auto lease = ask(*pool, MiB * 8, slow.name())) live.push_back(std::make_unique<Lease>(*std::move(lease)));
+  while (auto lease = ask(*pool, MiB * 7, slow.name())) live.push_back(std::make_unique<Lease>(*std::move(lease)));
   for (std::size_t i = 0; i < live.size(); i += 2) {
     fill(*device, live[i]->address(), 1, live[i]->size(), slow.owner->handle());
     live[i].reset();
   }
-  const Bytes free = MiB * 8 * (live.size() - live.size() / 2);
+  const Bytes free = MiB * 7 * (live.size() - live.size() / 2);
   EXPECT(ask(*pool, MiB * 100).has_value());  // there is more: the streams wait on the device
   EXPECT_EQ(pool->stats().host_waits, 0u);
   // All that is free cannot be had in one piece. The host has waited when it says so, and nothing is left to wait for.

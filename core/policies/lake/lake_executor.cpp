@@ -227,16 +227,11 @@ Block* LakeSpace::grow(Lane& lane, Bytes size) {
   const Bytes exact = size - (place.run == nullptr ? Bytes{0} : place.run->size);
   const Bytes need = up(exact);
   if (need > room()) return nullptr;
-  const Bytes total = std::min(growth(lane, size, need), down(place.hole->size));
-  // The last page of a large block is left to a neighbour, so it is a chunk of its own: the neighbour must not keep a
-  // large one in its place.
-  std::vector<Bytes> sizes;
-  if (size >= kOwnChunksFrom && !is_loading() && total == need && !exact.is_multiple_of(granule_) && need > granule_) {
-    sizes = chunk_sizes(need - granule_, size);
-    sizes.push_back(granule_);
-  } else {
-    sizes = chunk_sizes(total, size);
-  }
+  // A neighbour gets the rest of the last granule, so that granule is a chunk of its own: the neighbour must not keep
+  // the chunks of this block in their places.
+  const bool shares_last = !lane.is_small() && !exact.is_multiple_of(granule_) && need > granule_;
+  std::vector<Bytes> sizes = chunk_sizes(shares_last ? need - granule_ : need, size);
+  if (shares_last) sizes.push_back(granule_);
   return grow_outside(place, sizes, size);
 }
 

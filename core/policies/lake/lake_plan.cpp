@@ -1,5 +1,4 @@
-// The part of LakeSpace that decides. Everything here reads; the only things it changes are a lane's habits of growing
-// and its bare addresses.
+// The part of LakeSpace that decides. Everything here reads; it may add a range of bare addresses.
 
 #include <algorithm>
 
@@ -100,8 +99,7 @@ Lane* LakeSpace::known_lane(StreamId stream, bool is_small) const {
 Lane& LakeSpace::lane_of(StreamId stream, bool is_small) {
   if (lanes_.size() <= stream) lanes_.resize(std::size_t{stream} + 1);
   auto& lane = lanes_[stream][is_small ? 1 : 0];
-  if (lane == nullptr)
-    lane = std::make_unique<Lane>(Lane{.stream = stream, .group = is_small ? small_ : large_, .quantum = granule_});
+  if (lane == nullptr) lane = std::make_unique<Lane>(Lane{.stream = stream, .group = is_small ? small_ : large_});
   return *lane;
 }
 
@@ -156,42 +154,10 @@ LakeBlock* LakeSpace::find_ordered(Bytes size, StreamId stream) const {
   return best;
 }
 
-bool LakeSpace::is_loading() const {
-  return static_cast<double>(ever_freed_.count) < static_cast<double>(ledger_.held().count) * kLoading;
-}
-
 Bytes LakeSpace::chunk_limit(Bytes size) const {
-  const bool is_own = size >= kOwnChunksFrom;
-  const Bytes most = budget();
-  const Bytes spare = most + ledger_.spilled().now > used_ ? most + ledger_.spilled().now - used_ : Bytes{0};
-  Bytes limit = kLargestQuantum;
-  if (is_own && is_loading()) {
-    limit = kLoadingChunk;
-  } else if (is_own) {
-    limit = std::max({kOwnChunk, least(kOwnChunk * 2, {size.count / 4}), {size.count / 64}});
-  }
-  return std::max(granule_, down(least(limit, {spare.count / (is_own ? kSpareShareOwn : kSpareShare)})));
-}
-
-Bytes LakeSpace::growth(Lane& lane, Bytes size, Bytes need) {
-  const std::uint64_t quiet = (operations_ - lane.grown_at) / kQuiet;
-  lane.grown_at = operations_;
-  if (quiet > 0) {
-    lane.quantum = std::max(lane.is_small() ? granule_ : kSmallestQuantum,
-                            Bytes{lane.quantum.count >> std::min<std::uint64_t>(quiet, 20)});
-  } else {
-    lane.quantum = least(lane.quantum * 2, kLargestQuantum);
-  }
-  if (size >= kOwnChunksFrom) return need;
-  const double fill = static_cast<double>(ledger_.held().count) / static_cast<double>(budget().count);
-  Bytes wish = lane.quantum;
-  if (fill >= kFillingFrom) {
-    wish = kStride;
-  } else if (fill >= kThriftyFrom) {
-    wish = least(wish, kThriftyGrowth);
-  }
-  wish = least(wish, least(down({lane.bytes().count / 8}), down({room().count / 8})));
-  return least(room(), std::max(need, wish));
+  if (size <= kLargestSmall) return granule_;
+  const Bytes usual = std::max(kSmallestHandle, least(kLargestHandle, {size.count / kHandlesPerBlock}));
+  return std::max(granule_, down(std::max(usual, {size.count / kMostHandlesPerBlock})));
 }
 
 /// Equal chunks, each a multiple of the granule.

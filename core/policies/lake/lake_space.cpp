@@ -52,7 +52,6 @@ LakeSpace::LakeSpace(std::vector<std::shared_ptr<Device>> devices, const LakeOpt
 LakeSpace::~LakeSpace() = default;
 
 Block* LakeSpace::take(Bytes rounded, StreamId stream) {
-  ++operations_;
   LakeBlock* run = find(rounded, stream);
   return run == nullptr ? nullptr : take_high(run, rounded);
 }
@@ -160,10 +159,8 @@ Block* LakeSpace::gather(Attempt& attempt, Lane& lane) {
 }
 
 void LakeSpace::give_back(Block* block) {
-  ++operations_;
   auto* mine = static_cast<LakeBlock*>(block);
   used_ = used_ - mine->size;
-  ever_freed_ = ever_freed_ + mine->size;
   if (mine->view != nullptr) {
     end_view(mine);
     return;

@@ -155,11 +155,9 @@ class LakeSpace final : public Space, StreamReuse, SeveralOwners, Crowding, Seve
   [[nodiscard]] Bytes room() const;
   [[nodiscard]] Bytes up(Bytes size) const { return size.rounded_up(granule_); }
   [[nodiscard]] Bytes down(Bytes size) const { return size.rounded_down(granule_); }
-  [[nodiscard]] bool is_loading() const;
   /// Whether next to nothing of the budget would be left.
   [[nodiscard]] bool is_scarce(Bytes size) const;
   [[nodiscard]] Bytes chunk_limit(Bytes size) const;
-  Bytes growth(Lane& lane, Bytes size, Bytes need);
   [[nodiscard]] std::vector<Bytes> chunk_sizes(Bytes total, Bytes size) const;
   Place place_for(Lane& lane, Bytes size);
   void add_whole_chunks(LakeBlock* run, std::vector<Part>& parts) const;
@@ -261,11 +259,9 @@ class LakeSpace final : public Space, StreamReuse, SeveralOwners, Crowding, Seve
   std::vector<Retired> retired_;
   std::deque<LakeBlock> store_;  // blocks never move
   std::vector<LakeBlock*> unused_;
-  std::uint64_t operations_ = 0;
   std::uint64_t settlings_ = 0;
   std::uint64_t ranges_made_ = 0;
-  Bytes used_;  // by live and pending blocks
-  Bytes ever_freed_;
+  Bytes used_;                              // by live and pending blocks
   Bytes largest_chunk_;                     // ever made
   std::optional<Bytes> free_in_one_range_;  // what the last plan of this request counted, if it was not enough
   LakeCounters counters_;

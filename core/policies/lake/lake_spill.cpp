@@ -73,11 +73,7 @@ LakeSpace::Plan LakeSpace::plan_spill(Lane& lane, Bytes size) {
   plan.fresh = chunk_sizes(fresh, size);
   missing = missing - fresh;
   move(spilled_chunks());
-  const Bytes most = std::max(kOwnChunk, down({size.count / 64}));
-  for (std::uint64_t left = (missing.count + most.count - 1) / most.count; left > 0; --left) {
-    plan.spilled.push_back(std::min(missing, up({missing.count / left})));
-    missing = missing - plan.spilled.back();
-  }
+  plan.spilled = chunk_sizes(missing, size);
   return plan;
 }
 

@@ -16,10 +16,4 @@ void Range::set_chunk(AddressRange pages, LakeChunk* chunk) {
 
 bool Lane::is_small() const { return group.is_small; }
 
-Bytes Lane::bytes() const {
-  Bytes sum{0};
-  for (const auto& range : ranges) sum = sum + range->home;
-  return sum;
-}
-
 }  // namespace memlake

@@ -96,11 +96,8 @@ struct Lane {
   FreeIndex free{FreeIndex::Ties::high};
   FreeIndex spilled{FreeIndex::Ties::high};  ///< free blocks on the host, for when the devices have no room
   std::vector<std::unique_ptr<Range>> ranges = {};
-  Bytes quantum;               ///< how much it grows by, beyond what is needed
-  std::uint64_t grown_at = 0;  ///< number of the operation at which it grew last
 
   [[nodiscard]] bool is_small() const;
-  [[nodiscard]] Bytes bytes() const;
 };
 
 /// A part of a free run in a chunk: bytes [begin, end) of the chunk.

@@ -60,7 +60,7 @@ def test_the_sentence_says_who_fits_who_does_not_and_what_to_do(offload, compare
 
 def test_the_sentence_when_all_fit(moe, compared_policies):
     sentence = memlake.compare(moe, "80GiB").sentence
-    assert sentence.startswith(f"On a device of 80 GiB {listed(compared_policies)} fit; lake spends")
+    assert sentence.startswith(f"On a device of 80 GiB {listed(compared_policies)} fit; caching spends")
     alone = memlake.compare(moe, "80GiB", "direct").sentence
     assert alone.startswith("On a device of 80 GiB direct fits; it spends ")
     options = ["caching", "roundup_power2_divisions:2"]
