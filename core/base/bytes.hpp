@@ -18,6 +18,9 @@ struct Bytes {
   constexpr Bytes rounded_up(Bytes unit) const { return {(count + unit.count - 1) / unit.count * unit.count}; }
   constexpr Bytes rounded_down(Bytes unit) const { return {count / unit.count * unit.count}; }
 
+  /// How much more it is than `other`; 0 if it is not more.
+  constexpr Bytes excess_over(Bytes other) const { return {count > other.count ? count - other.count : 0}; }
+
   friend constexpr auto operator<=>(Bytes, Bytes) = default;
   friend constexpr Bytes operator+(Bytes a, Bytes b) { return {a.count + b.count}; }
   friend constexpr Bytes operator-(Bytes a, Bytes b) { return {a.count - b.count}; }

@@ -119,7 +119,7 @@ class Space {
   /// The new memory that the limit and the driver still allow.
   [[nodiscard]] Bytes room_within(Bytes device_free) const {
     const Bytes most = std::min(ledger_.most(), device_total_);
-    return most > ledger_.held() ? std::min(most - ledger_.held(), device_free) : Bytes{0};
+    return std::min(most.excess_over(ledger_.held()), device_free);
   }
   /// The need of a policy that adds `more` to all that the pool holds.
   [[nodiscard]] Outlook::Need need_of(Bytes alone, Bytes more, Bytes from_driver) const {

@@ -112,7 +112,7 @@ bool Pool::release_in_others(const Space& space, const Attempt& attempt) {
     if (other.get() == &space || before.count == 0 || gained >= attempt.rounded) continue;
     if (!std::exchange(has_waited, true)) wait_for_events();
     const Bytes lacking = attempt.rounded - gained;
-    other->trim(before > lacking ? before - lacking : Bytes{0});
+    other->trim(before.excess_over(lacking));
     // Chunks are not cut, so what fits may have been too little.
     if (before - other->ledger().held() < lacking) other->release_everything();
     gained = gained + (before - other->ledger().held());

@@ -263,7 +263,7 @@ void Pool::trim(Bytes keep) {
   // The policy's space comes last: its memory serves most requests.
   for (auto space = spaces_.rbegin(); space != spaces_.rend(); ++space) {
     const Bytes elsewhere = all() - ((*space)->ledger().held() + (*space)->ledger().spilled().now);
-    (*space)->trim(keep > elsewhere ? keep - elsewhere : Bytes{0});
+    (*space)->trim(keep.excess_over(elsewhere));
   }
   // What was kept because work was still running on it is kept in a replay, too.
   note(RowLog::Op::trim, 0, std::max(keep, all()), 0);

@@ -10,7 +10,7 @@ Shortage Pool::shortage(std::optional<Bytes> device_free) const {
   Shortage shortage;
   shortage.held = held().now;
   shortage.device_total = policy_space().device_total();
-  const Bytes alone = shortage.device_total > shortage.held ? shortage.device_total - shortage.held : Bytes{0};
+  const Bytes alone = shortage.device_total.excess_over(shortage.held);
   shortage.device_free = device_free.value_or(alone);
   shortage.held_on_host = spilled().now;
   shortage.live = stats_.allocated.now;

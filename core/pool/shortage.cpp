@@ -53,7 +53,7 @@ const char* word_of(Binding binding) noexcept {
 
 Bytes Shortage::held_elsewhere() const {
   const Bytes known = device_free + held + held_by_other_pools;
-  return device_total > known ? device_total - known : Bytes{0};
+  return device_total.excess_over(known);
 }
 
 Bytes Shortage::least_limit() const {

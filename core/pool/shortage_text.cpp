@@ -119,8 +119,7 @@ std::string hint_about_limit(const Shortage& shortage) {
   if (is_for_pages) {
     const Bytes before = need.limit - need.more;
     text = std::string("the policy ") + shortage.policy + " needs " + to_text(need.more) +
-           " more for this request, and the pool may take only " + to_text(most > before ? most - before : Bytes{0}) +
-           "; ";
+           " more for this request, and the pool may take only " + to_text(most.excess_over(before)) + "; ";
   }
   if (shortage.live.count > 0 && std::max(need.alone, shortage.rounded) <= most) {
     text += with_live > shortage.allowed() ? "free at least " + to_text(with_live - shortage.allowed()) + " first"

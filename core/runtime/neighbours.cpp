@@ -10,35 +10,36 @@
 
 namespace memlake {
 
-struct Neighbour::Street {
+struct Neighbour::PoolsOfProcess {
   const unsigned generation = process_generation();
-  Street* const of_parent;  ///< of the process that this one was forked from; keeps it in the sight of leak checkers
-  std::mutex mutex;         ///< guards what is below; no other lock is taken behind it
+  PoolsOfProcess* const
+      of_parent;     ///< of the process that this one was forked from; keeps it in the sight of leak checkers
+  std::mutex mutex;  ///< guards what is below; no other lock is taken behind it
   std::vector<const Neighbour*> pools;
 };
 
-Neighbour::Street& Neighbour::street() {
+Neighbour::PoolsOfProcess& Neighbour::pools_of_process() {
   // Never destroyed: pools may be closed while the process ends. A thread of the parent may have held the mutex when a
   // child was forked, so the child gets another one.
-  static std::atomic<Street*> current{nullptr};
-  Street* known = current.load(std::memory_order_acquire);
+  static std::atomic<PoolsOfProcess*> current{nullptr};
+  PoolsOfProcess* known = current.load(std::memory_order_acquire);
   while (known == nullptr || !is_of_generation(known->generation)) {
-    auto made = std::unique_ptr<Street>(new Street{.of_parent = known, .mutex = {}, .pools = {}});
+    auto made = std::unique_ptr<PoolsOfProcess>(new PoolsOfProcess{.of_parent = known, .mutex = {}, .pools = {}});
     if (current.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel)) known = made.release();
   }
   return *known;
 }
 
 Neighbour::Neighbour(Devices devices, std::shared_ptr<const Budget> budget)
-    : devices_(std::move(devices)), budget_(std::move(budget)), street_(street()) {
-  const std::lock_guard lock(street_.mutex);
-  street_.pools.push_back(this);
+    : devices_(std::move(devices)), budget_(std::move(budget)), all_(pools_of_process()) {
+  const std::lock_guard lock(all_.mutex);
+  all_.pools.push_back(this);
 }
 
 Neighbour::~Neighbour() {
-  if (!is_of_generation(street_.generation)) return;
-  const std::lock_guard lock(street_.mutex);
-  std::erase(street_.pools, this);
+  if (!is_of_generation(all_.generation)) return;
+  const std::lock_guard lock(all_.mutex);
+  std::erase(all_.pools, this);
 }
 
 bool Neighbour::has(Device& device) const {
@@ -48,10 +49,10 @@ bool Neighbour::has(Device& device) const {
 }
 
 Bytes Neighbour::held_by_others() const {
-  if (!is_of_generation(street_.generation)) return {0};
-  const std::lock_guard lock(street_.mutex);
+  if (!is_of_generation(all_.generation)) return {0};
+  const std::lock_guard lock(all_.mutex);
   Bytes sum{0};
-  for (const Neighbour* other : street_.pools) {
+  for (const Neighbour* other : all_.pools) {
     if (other == this) continue;
     for (std::size_t i = 0; i < other->devices_.size(); ++i)
       if (Device& device = *other->devices_[i]; device.is_open() && has(device))

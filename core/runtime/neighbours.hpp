@@ -23,14 +23,14 @@ class Neighbour {
   [[nodiscard]] Bytes held_by_others() const;
 
  private:
-  struct Street;
+  struct PoolsOfProcess;
   /// The list of this process; a forked child begins with an empty one.
-  static Street& street();
+  static PoolsOfProcess& pools_of_process();
   [[nodiscard]] bool has(Device& device) const;
 
   const Devices devices_;
   const std::shared_ptr<const Budget> budget_;
-  Street& street_;
+  PoolsOfProcess& all_;
 };
 
 }  // namespace memlake

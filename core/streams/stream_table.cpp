@@ -7,7 +7,7 @@ namespace memlake {
 bool StreamTable::is_same(const Entry& entry, const StreamName& stream) {
   if (entry.handle != stream.handle || entry.device != stream.device) return false;
   // Two owners never hold one handle at the same time, so an owner that is gone had another stream.
-  if (!entry.is_owned) return true;
+  if (entry.end == nullptr) return true;
   const auto owner = entry.owner.lock();
   return stream.owner != nullptr ? owner == stream.owner : owner != nullptr && owner->is_open();
 }
@@ -29,7 +29,6 @@ StreamId StreamTable::number_of(const StreamName& stream) {
   const CUstream handle = stream.handle == kLegacyStream ? nullptr : stream.handle;
   streams_.push_back({.handle = handle,
                       .device = stream.device,
-                      .is_owned = stream.owner != nullptr,
                       .owner = stream.owner,
                       .end = stream.owner == nullptr ? nullptr : stream.owner->end()});
   return static_cast<StreamId>(streams_.size() - 1);

@@ -68,9 +68,8 @@ class StreamTable {
   struct Entry {
     CUstream handle = nullptr;
     std::size_t device = 0;
-    bool is_owned = false;
     std::weak_ptr<StreamOwner> owner = {};
-    std::shared_ptr<StreamEnd> end = nullptr;  ///< of a stream whose owner is known
+    std::shared_ptr<StreamEnd> end = nullptr;  ///< null: memlake does not own the stream
   };
 
   [[nodiscard]] static bool is_same(const Entry& entry, const StreamName& stream);

@@ -67,7 +67,7 @@ class Ledger {
   /// The most that this space may hold: the limit minus the memory that the pool holds, or is creating, elsewhere.
   [[nodiscard]] Bytes most() const {
     if (budget_->limit == Budget::kUnlimited) return budget_->limit;
-    return budget_->limit > elsewhere() ? budget_->limit - elsewhere() : Bytes{0};
+    return budget_->limit.excess_over(elsewhere());
   }
   /// Memory that the pool holds, or is creating, in other spaces.
   [[nodiscard]] Bytes elsewhere() const { return (budget_->held.now - held_) + (budget_->promised - promised_); }

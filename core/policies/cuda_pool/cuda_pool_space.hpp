@@ -43,7 +43,6 @@ class CudaPoolSpace final : public Space, OrderedFrees, StreamReuse, PeerAccess,
 
   void for_each(const std::function<void(const Block&)>& visit) const override;
   [[nodiscard]] std::size_t segment_count() const override { return ledger().held().count > 0 ? 1 : 0; }
-  /// All held memory that is not used, because only the driver knows in how many pieces it is.
   /// 0: the driver does not tell in how many pieces its free memory lies.
   [[nodiscard]] Bytes largest_free() const override { return {0}; }
   [[nodiscard]] Bytes largest_free(StreamId) const override { return {0}; }
@@ -77,7 +76,7 @@ class CudaPoolSpace final : public Space, OrderedFrees, StreamReuse, PeerAccess,
   [[nodiscard]] Block* try_to_allocate(Attempt& attempt);
   /// Allocates from the driver, with the alignment that memory of all memlake pools has. Throws Error.
   [[nodiscard]] std::unique_ptr<Slot> allocate(Bytes size, CUstream stream);
-  /// In pieces of unknown sizes.
+  /// All held memory that is not used; the driver does not tell in how many pieces.
   [[nodiscard]] Bytes free_in_all() const;
   [[nodiscard]] bool is_over_limit(Bytes size) const { return size > ledger_.most() || live_ > ledger_.most() - size; }
   [[nodiscard]] static Slot& slot_of(const Block& block) { return static_cast<Slot&>(*block.memory); }

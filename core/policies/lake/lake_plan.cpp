@@ -86,11 +86,7 @@ Bytes LakeSpace::budget() const {
   return down(least(ledger_.most(), sum));
 }
 
-Bytes LakeSpace::room() const {
-  const Bytes most = budget();
-  const Bytes taken = ledger_.held() + ledger_.promised();
-  return most > taken ? most - taken : Bytes{0};
-}
+Bytes LakeSpace::room() const { return budget().excess_over(ledger_.held() + ledger_.promised()); }
 
 Lane* LakeSpace::known_lane(StreamId stream, bool is_small) const {
   return stream < lanes_.size() ? lanes_[stream][is_small ? 1 : 0].get() : nullptr;
@@ -156,8 +152,8 @@ LakeBlock* LakeSpace::find_ordered(Bytes size, StreamId stream) const {
 
 Bytes LakeSpace::chunk_limit(Bytes size) const {
   if (size <= kLargestSmall) return granule_;
-  const Bytes usual = std::max(kSmallestHandle, least(kLargestHandle, {size.count / kHandlesPerBlock}));
-  return std::max(granule_, down(std::max(usual, {size.count / kMostHandlesPerBlock})));
+  const Bytes usual = std::max(kSmallestChunk, least(kLargestChunk, {size.count / kChunksPerBlock}));
+  return std::max(granule_, down(std::max(usual, {size.count / kMostChunksPerBlock})));
 }
 
 /// Equal chunks, each a multiple of the granule.
@@ -330,7 +326,7 @@ std::optional<LakeSpace::Plan> LakeSpace::plan(Lane& lane, Bytes size) {
     if (total_of(firsts) < rest) odd = largest_odd_part(place.run);
     if (total_of(firsts) + (odd ? odd->size() : Bytes{0}) >= rest) {
       Plan plan{.place = place, .moved = wholes, .fresh = chunk_sizes(free_room, size), .odd = odd};
-      if (odd) rest = rest > odd->size() ? rest - odd->size() : Bytes{0};
+      if (odd) rest = rest.excess_over(odd->size());
       rest = up(rest);
       std::ranges::sort(firsts, std::greater<>{}, [](const Part& part) { return part.end; });
       for (std::size_t i = 0; i < firsts.size() && rest.count > 0; ++i) {

@@ -280,7 +280,7 @@ Outlook LakeSpace::outlook(const Attempt& attempt, Bytes device_free) const {
     for (const Part& part : spilled_chunks()) with_host = with_host + part.chunk->size;
     if (with_host < attempt.rounded) outlook.in_one_range = with_host;
   }
-  const Bytes missing = attempt.rounded > outlook.grows_from ? up(attempt.rounded - outlook.grows_from) : Bytes{0};
+  const Bytes missing = up(attempt.rounded.excess_over(outlook.grows_from));
   outlook.need = need_of(up(attempt.rounded), missing, missing);
   outlook.advice =
       "there is enough memory, but some of it in parts of chunks between live buffers, which lake cannot move; close "

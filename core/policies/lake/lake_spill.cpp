@@ -65,7 +65,7 @@ LakeSpace::Plan LakeSpace::plan_spill(Lane& lane, Bytes size) {
     for (const Part& whole : wholes) {
       if (missing.count == 0) return;
       plan.moved.push_back(whole);
-      missing = missing > whole.chunk->size ? missing - whole.chunk->size : Bytes{0};
+      missing = missing.excess_over(whole.chunk->size);
     }
   };
   move(whole_chunks(place.run));

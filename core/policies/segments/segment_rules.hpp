@@ -19,7 +19,7 @@ struct SegmentView {
   Bytes limit;  ///< the most that may be held; the largest number if there is no limit
 
   /// How much more may be held.
-  [[nodiscard]] Bytes room() const { return limit > held ? limit - held : Bytes{0}; }
+  [[nodiscard]] Bytes room() const { return limit.excess_over(held); }
 };
 
 /// How new memory could have served a request.
@@ -27,7 +27,7 @@ struct Growth {
   Bytes page{1};          ///< new memory comes in multiples of this
   Bytes grows_from{0};    ///< free memory to which the new memory would have been added
   Bytes in_one_range{0};  ///< the largest contiguous range that would have resulted
-  Bytes counted{0};       ///< what is compared with the limit, in addition to the held memory
+  Bytes counted{0};       ///< bytes that the rules compare with the limit, in addition to the held memory
   Bytes from_driver{0};   ///< what the driver has to give
 };
 

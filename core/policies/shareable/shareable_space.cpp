@@ -38,7 +38,7 @@ Bytes ShareableSpace::round(Bytes requested) const { return up(requested); }
 
 Bytes ShareableSpace::room(bool asks_driver) {
   const Bytes most = std::min(ledger_.most(), device_total_);
-  const Bytes left = most > ledger_.held() ? down(most - ledger_.held()) : Bytes{0};
+  const Bytes left = down(most.excess_over(ledger_.held()));
   if (!asks_driver) return left;
   Bytes physical{0};
   for (const auto& device : devices_) physical = physical + down(device->free_memory());
@@ -208,7 +208,7 @@ Outlook ShareableSpace::outlook(const Attempt& attempt, Bytes device_free) const
   outlook.grows_from = outlook.free_for_it;
   outlook.in_one_range = outlook.free_for_it + down(outlook.room);
   const Bytes whole = attempt.rounded.rounded_up(granule_);
-  const Bytes missing = whole > outlook.free_for_it ? whole - outlook.free_for_it : Bytes{0};
+  const Bytes missing = whole.excess_over(outlook.free_for_it);
   outlook.need = need_of(whole, missing, missing);
   outlook.advice =
       "there is enough memory, but other buffers of the pool lie in chunks of it, and a shareable buffer owns its "

@@ -43,8 +43,6 @@ constexpr Rung kSmallLadder[] = {
     Rung::make_small_room, Rung::release_cached,  Rung::grow, Rung::release_for_small,
 };
 
-Bytes difference(Bytes a, Bytes b) { return a > b ? a - b : Bytes{0}; }
-
 StitchOptions settle(StitchOptions options, const Device& device) {
   options.chunk_size = std::max(options.chunk_size, torch::kSmallSegment)
                            .rounded_up(device.granularity(CU_MEM_ALLOC_GRANULARITY_MINIMUM));
@@ -108,7 +106,7 @@ void StitchSpace::give_back(Block* block) {
 }
 
 Bytes StitchSpace::room() {
-  const Bytes allowed = difference(std::min(ledger_.most(), device_total_), ledger_.held());
+  const Bytes allowed = std::min(ledger_.most(), device_total_).excess_over(ledger_.held());
   return has_driver_refused_ ? std::min(allowed, device_->free_memory()) : allowed;
 }
 
@@ -279,7 +277,7 @@ bool StitchSpace::release_of_others(const Attempt& attempt) {
   if (own + allowed >= attempt.rounded || own + allowed + others + small_.ledger().held() < attempt.rounded)
     return false;
   const Bytes lacking = attempt.rounded - own - allowed;
-  const Bytes target = difference(ledger_.held(), lacking);
+  const Bytes target = ledger_.held().excess_over(lacking);
   for (Block* block : victims)
     if (ledger_.held() > target)
       release(block, std::min(block->size, (ledger_.held() - target).rounded_up(blocks_.chunk())));
@@ -306,7 +304,7 @@ void StitchSpace::release(Block* block, Bytes size) {
 
 void StitchSpace::trim(Bytes keep) {
   for (Block* block : free_blocks()) {
-    const Bytes most{difference(ledger_.held(), keep).count / blocks_.chunk().count * blocks_.chunk().count};
+    const Bytes most{ledger_.held().excess_over(keep).count / blocks_.chunk().count * blocks_.chunk().count};
     if (most.count == 0) break;
     if (!events_.is_idle(block->stream)) continue;
     release(block, std::min(block->size, most));
@@ -316,7 +314,7 @@ void StitchSpace::trim(Bytes keep) {
 
 void StitchSpace::shrink_small(Bytes keep, bool may_wait) {
   if (ledger_.held() <= keep) return;
-  small_.shrink_to(difference(keep, ledger_.held() - small_.ledger().held()), may_wait);
+  small_.shrink_to(keep.excess_over(ledger_.held() - small_.ledger().held()), may_wait);
 }
 
 void StitchSpace::release_everything() {
@@ -366,7 +364,7 @@ Outlook StitchSpace::outlook(const Attempt& attempt, Bytes device_free) const {
   // Free memory of other streams is given back and made anew, and so is a piece that would need a view too many.
   for (const Block* block : free_blocks()) outlook.grows_from = outlook.grows_from + block->size;
   outlook.in_one_range = outlook.grows_from + outlook.room.rounded_down(blocks_.chunk());
-  const Bytes missing = difference(attempt.rounded, outlook.grows_from).rounded_up(blocks_.chunk());
+  const Bytes missing = attempt.rounded.excess_over(outlook.grows_from).rounded_up(blocks_.chunk());
   outlook.need = need_of(attempt.rounded, missing, missing);
   outlook.advice =
       "there is enough memory, but small requests and chunks that are partly in use keep some of it, and stitch takes "

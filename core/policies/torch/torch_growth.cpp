@@ -45,7 +45,7 @@ Growth TorchRules::growth(const Attempt& attempt, const SegmentView& view, Bytes
   }
   const BlockGroup& group = is_small ? view.blocks.small : view.blocks.large;
   Growth growth = best_place(group, attempt.request.stream, device_free.rounded_down(page));
-  const Bytes missing = rounded > growth.grows_from ? rounded - growth.grows_from : Bytes{0};
+  const Bytes missing = rounded.excess_over(growth.grows_from);
   const Bytes from_driver = missing.rounded_up(page);
   // The limit is compared with a whole segment, also where only pages are added.
   Bytes most = view.room().rounded_down(torch::kLargeRounding);

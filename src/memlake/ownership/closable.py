@@ -18,9 +18,10 @@ class Scoped:
     # No slots, and no abstract base class: native classes derive from it as well, with a metaclass of their own.
     __slots__ = ()
 
-    def _end_block(self, error: BaseException | None) -> None:
-        """Runs at the end of the block; `error` is the exception that leaves the block, if any."""
-        raise NotImplementedError
+    if TYPE_CHECKING:
+
+        def _end_block(self, error: BaseException | None) -> None:
+            """Runs at the end of the block; `error` is the exception that leaves the block, if any."""
 
     def __enter__(self) -> Self:
         return self

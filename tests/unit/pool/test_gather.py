@@ -15,11 +15,17 @@ import memlake
 from memlake.policies import LakeOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from memlake import Buffer, Device, Pool
 
 MIB = 2**20
 SIZES = {"small": (0.4, 3), "few": (2, 8), "tens": (3, 60), "hundreds": (20, 200), "large": (100, 900)}
-FREED = {"every other": 2, "half": 0.5, "tenth": 0.1}
+FREED: dict[str, Callable[[int, random.Random], bool]] = {
+    "every other": lambda i, _: i % 2 == 0,
+    "half": lambda _, rng: rng.random() < 0.5,
+    "tenth": lambda _, rng: rng.random() < 0.1,
+}
 MARGIN_COLD, MARGIN_WARM = 0.05, 0.2
 SMALL = {"every other": 0.055, "half": 0.245, "tenth": 0.1}
 """Of blocks of 0.4 to 3 MiB: half of what lies in whole granules, counted."""
@@ -59,9 +65,8 @@ def test_most_of_the_free_bytes_can_be_had_in_one_piece(sizes: str, freed: str, 
         pool = memlake.Pool(device, LakeOptions(may_alias=may_alias))
         live = sorted(fill(pool, device, SIZES[sizes], rng, is_warm=is_warm), key=lambda buffer: buffer.ptr)
         assert sum(buffer.nbytes for buffer in live) >= 0.975 * device.total_memory  # packing
-        every = FREED[freed]
         for i, buffer in enumerate(live):
-            if i % 2 == 0 if every == 2 else rng.random() < every:
+            if FREED[freed](i, rng):
                 buffer.close()
         kept = [buffer for buffer in live if buffer.is_open]
         free = device.total_memory - sum(buffer.nbytes for buffer in kept)
