@@ -5,6 +5,8 @@
 #include <bit>
 #include <cctype>
 #include <charconv>
+#include <initializer_list>
+#include <iterator>
 #include <utility>
 
 #include "kernel_limits.hpp"
@@ -32,8 +34,9 @@ constexpr std::array<std::pair<std::string_view, Switch>, 7> kSwitches{{
 constexpr unsigned kNvidiaRelaxes = 0b1111111U & ~(1U << static_cast<unsigned>(Switch::map_offset_nonzero));
 
 constexpr std::string_view kKeys =
-    "devices, memory, granularity, recommended, peers, profile, relax, backing, streams, pool_segment, driver, poison, "
-    "name, report, ledger";
+    "devices, memory, granularity, recommended, peers, profile, relax, backing, streams, aliasing, pool_segment, "
+    "driver, "
+    "poison, name, report, ledger";
 
 std::vector<std::string_view> split(std::string_view whole, char separator) {
   std::vector<std::string_view> parts;
@@ -83,11 +86,17 @@ std::uint64_t parse_bytes(std::string_view key, std::string_view value) {
 }
 
 template <class Choice>
-Choice parse_choice(std::string_view key, std::string_view value, std::pair<std::string_view, Choice> first,
-                    std::pair<std::string_view, Choice> second) {
-  if (value == first.first) return first.second;
-  if (value == second.first) return second.second;
-  invalid("emulator configuration: ", key, "=", value, " is not possible; choose ", first.first, " or ", second.first);
+using Named = std::pair<std::string_view, Choice>;
+
+template <class Choice>
+Choice parse_choice(std::string_view key, std::string_view value, std::initializer_list<Named<Choice>> choices) {
+  std::string known;
+  for (const auto& [name, choice] : choices) {
+    if (value == name) return choice;
+    const bool is_last = name == std::prev(choices.end())->first;
+    known.append(known.empty() ? "" : is_last ? " or " : ", ").append(name);
+  }
+  invalid("emulator configuration: ", key, "=", value, " is not possible; choose ", known);
 }
 
 unsigned parse_switches(std::string_view value) {
@@ -170,14 +179,17 @@ GroupConfig parse_config(std::string_view config) {
     } else if (key == "peers") {
       peers = value;
     } else if (key == "profile") {
-      device.profile = parse_choice<Profile>(key, value, {"strict", Profile::strict}, {"nvidia", Profile::nvidia});
+      device.profile = parse_choice<Profile>(key, value, {{"strict", Profile::strict}, {"nvidia", Profile::nvidia}});
     } else if (key == "relax") {
       device.relaxed |= value.empty() ? 0 : parse_switches(value);
     } else if (key == "backing") {
-      device.backing = parse_choice<Backing>(key, value, {"host", Backing::host}, {"none", Backing::none});
+      device.backing = parse_choice<Backing>(key, value, {{"host", Backing::host}, {"none", Backing::none}});
     } else if (key == "streams") {
       device.streams =
-          parse_choice<StreamMode>(key, value, {"threads", StreamMode::threads}, {"manual", StreamMode::manual});
+          parse_choice<StreamMode>(key, value, {{"threads", StreamMode::threads}, {"manual", StreamMode::manual}});
+    } else if (key == "aliasing") {
+      device.aliasing = parse_choice<Aliasing>(
+          key, value, {{"none", Aliasing::none}, {"whole", Aliasing::whole}, {"prefix", Aliasing::prefix}});
     } else if (key == "pool_segment") {
       device.pool_segment = parse_bytes(key, value);
     } else if (key == "driver") {
@@ -187,11 +199,11 @@ GroupConfig parse_config(std::string_view config) {
                 " is not a version from 11020 on (1000 * major + 10 * minor)");
       group.driver_version = static_cast<int>(version);
     } else if (key == "poison") {
-      device.poison = parse_choice<bool>(key, value, {"on", true}, {"off", false});
+      device.poison = parse_choice<bool>(key, value, {{"on", true}, {"off", false}});
     } else if (key == "name") {
       device.name = value;
     } else if (key == "report") {
-      group.report_at_exit = parse_choice<bool>(key, value, {"exit", true}, {"off", false});
+      group.report_at_exit = parse_choice<bool>(key, value, {{"exit", true}, {"off", false}});
     } else if (key == "ledger") {
       group.ledger_file = value;
     } else {

@@ -28,6 +28,12 @@ enum class Switch : unsigned {
 enum class Profile { strict, nvidia };
 enum class Backing { host, none };
 enum class StreamMode { threads, manual };
+/// How a chunk may be mapped while another mapping of it exists: not at all, whole, or also in part.
+enum class Aliasing { none, whole, prefix };
+
+[[nodiscard]] constexpr const char* word_of(Aliasing level) {
+  return level == Aliasing::none ? "none" : level == Aliasing::whole ? "whole" : "prefix";
+}
 
 /// The settings of a single device.
 struct DeviceConfig {
@@ -37,6 +43,7 @@ struct DeviceConfig {
   Profile profile = Profile::strict;
   Backing backing = Backing::host;
   StreamMode streams = StreamMode::threads;
+  Aliasing aliasing = Aliasing::prefix;
   std::uint64_t pool_segment = std::uint64_t{32} << 20;  ///< a pool makes smaller segments only if memory is short
   bool poison = false;
   std::string name = "memlake emulated GPU";

@@ -82,6 +82,7 @@ std::string Driver::write_json() {
       json.field("backing", device->is_host_backed() ? "host" : "none");
       json.field("profile", device->is_strict() ? "strict" : "nvidia");
       json.field("streams", device->config.streams == StreamMode::manual ? "manual" : "threads");
+      json.field("aliasing", word_of(device->config.aliasing));
       json.field("granularity", device->config.granularity);
       json.field("recommended", device->config.recommended);
       json.field("is_open", device->is_open);

@@ -120,6 +120,12 @@ void Mappings::map(std::uint64_t address, std::uint64_t size, std::uint64_t offs
     invalid("offset ", offset, " is not 0: CUDA maps handles from their start (choose the size at cuMemCreate)");
   if (offset > chunk.size || size > chunk.size - offset)
     invalid("size ", size, " is larger than the handle's memory, ", chunk.size, " bytes");
+  const Aliasing aliasing = chunk.device == nullptr ? Aliasing::prefix : chunk.device->config.aliasing;
+  if (aliasing != Aliasing::prefix && size < chunk.size)
+    invalid("size ", size, " is less than the handle's memory, ", chunk.size,
+            " bytes, and the device is configured to map whole handles only (aliasing=", word_of(aliasing), ")");
+  if (aliasing == Aliasing::none && chunk.mappings > 0)
+    invalid("the handle is mapped already, and the device is configured to map a handle once (aliasing=none)");
   check_one_reservation(address, size, Switch::map_across_reservations, chunk, "mapping");
   const auto next = mappings_.lower_bound(address);
   const Mapping* taken = find(address);

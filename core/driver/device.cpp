@@ -12,21 +12,21 @@
 
 namespace memlake {
 
-Device::Device(Library& library, int ordinal, bool is_host_backed)
-    : Device(library, library.driver(), ordinal, is_host_backed) {}
+Device::Device(Library& library, int ordinal, DeviceTraits traits)
+    : Device(library, library.driver(), ordinal, traits) {}
 
-Device::Device(Library& library, Driver& driver, int ordinal, bool is_host_backed)
+Device::Device(Library& library, Driver& driver, int ordinal, DeviceTraits traits)
     : library_(library),
       driver_(driver),
       ordinal_(ordinal),
-      is_host_backed_(is_host_backed),
+      traits_(traits),
       process_generation_(process_generation()) {}
 
 Device::Device(std::shared_ptr<const Device> same, Driver& driver)
     : library_(same->library_),
       driver_(driver),
       ordinal_(same->ordinal_),
-      is_host_backed_(same->is_host_backed_),
+      traits_(same->traits_),
       process_generation_(same->process_generation_),
       same_(std::move(same)) {}
 

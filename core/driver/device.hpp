@@ -13,18 +13,25 @@
 
 #include "base/bytes.hpp"
 #include "base/process.hpp"
+#include "driver/aliasing.hpp"
 #include "driver/driver.hpp"
 
 namespace memlake {
 
 class Library;
 
+/// What memlake knows about a device without asking the driver.
+struct DeviceTraits {
+  bool is_host_backed = false;         ///< an emulated device whose memory the CPU can touch at its device address
+  Aliasing aliasing = Aliasing::none;  ///< the highest level that is proven on the device
+};
+
 class Device {
  public:
   /// For Library::device, which keeps one Device per ordinal.
-  Device(Library& library, int ordinal, bool is_host_backed);
+  Device(Library& library, int ordinal, DeviceTraits traits);
   /// Uses `driver`, which wraps the library's driver, for instance to count the calls of this device alone.
-  Device(Library& library, Driver& driver, int ordinal, bool is_host_backed);
+  Device(Library& library, Driver& driver, int ordinal, DeviceTraits traits);
   /// The same device through `driver`, which wraps its library's driver. It is open as long as `same` is.
   Device(std::shared_ptr<const Device> same, Driver& driver);
   Device(const Device&) = delete;
@@ -35,7 +42,10 @@ class Device {
   Driver& driver() const noexcept { return driver_; }
   int ordinal() const noexcept { return ordinal_; }
   /// True for an emulated device whose memory the CPU can touch at its device address.
-  bool is_host_backed() const noexcept { return is_host_backed_; }
+  bool is_host_backed() const noexcept { return traits_.is_host_backed; }
+  /// The highest level of aliasing that is proven on the device. An emulated device is configured to allow it; no probe
+  /// has proven any on a real device.
+  Aliasing proven_aliasing() const noexcept { return traits_.aliasing; }
 
   /// False after an emulated device was closed: all objects on it are gone.
   bool is_open() const noexcept {
@@ -73,7 +83,7 @@ class Device {
   Library& library_;
   Driver& driver_;
   const int ordinal_;
-  const bool is_host_backed_;
+  const DeviceTraits traits_;
   const unsigned process_generation_;
   const std::shared_ptr<const Device> same_;  ///< the device that was passed to the constructor, or null
   std::atomic<bool> is_open_{true};

@@ -16,6 +16,7 @@ EmulatorControl::EmulatorControl(const SharedObject& library) {
   resolve(library, "memlakeEmulatorAddDevices", add_devices_);
   resolve(library, "memlakeEmulatorCloseDevices", close_devices_);
   resolve(library, "memlakeEmulatorIsHostBacked", is_host_backed_);
+  resolve(library, "memlakeEmulatorAliasing", aliasing_);
   resolve(library, "memlakeEmulatorLastError", last_error_);
   resolve(library, "memlakeEmulatorLastViolation", last_violation_);
   resolve(library, "memlakeEmulatorLedger", ledger_);
@@ -59,11 +60,13 @@ void EmulatorControl::close_devices(OrdinalRange devices) const {
   ask("memlakeEmulatorCloseDevices", close_devices_, devices.first, devices.count);
 }
 
-bool EmulatorControl::is_host_backed(int ordinal) const {
-  if (!is_present()) return false;
+DeviceTraits EmulatorControl::traits_of(int ordinal) const {
+  if (!is_present()) return {};
   int is_host = 0;
+  int aliasing = 0;
   ask("memlakeEmulatorIsHostBacked", is_host_backed_, ordinal, &is_host);
-  return is_host != 0;
+  ask("memlakeEmulatorAliasing", aliasing_, ordinal, &aliasing);
+  return {.is_host_backed = is_host != 0, .aliasing = static_cast<Aliasing>(aliasing)};
 }
 
 std::string EmulatorControl::ledger() const {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "driver/device.hpp"
 #include "driver/driver.hpp"
 #include "driver/shared_object.hpp"
 
@@ -38,8 +39,8 @@ class EmulatorControl {
   /// Throws Error(config) with the emulator's sentence if `config` is invalid.
   OrdinalRange add_devices(const std::string& config) const;
   void close_devices(OrdinalRange devices) const;
-  /// False for a device of a real driver.
-  bool is_host_backed(int ordinal) const;
+  /// The configuration of an emulated device; the defaults for a device of a real driver.
+  DeviceTraits traits_of(int ordinal) const;
 
   /// The emulator's ledger, as JSON.
   std::string ledger() const;
@@ -59,6 +60,7 @@ class EmulatorControl {
   int (*add_devices_)(const char*, int*, int*);
   int (*close_devices_)(int, int);
   int (*is_host_backed_)(int, int*);
+  int (*aliasing_)(int, int*);
   const char* (*last_error_)();
   const char* (*last_violation_)();
   int (*ledger_)(char*, std::size_t*);

@@ -53,7 +53,7 @@ std::shared_ptr<Device> Library::device(int ordinal) {
   if (auto device = known.lock(); device != nullptr && device->can_undo()) return device;
   CUdevice handle = 0;
   check(counting_, Call::cuDeviceGet, counting_.cuDeviceGet(&handle, ordinal));
-  auto device = std::make_shared<Device>(*this, ordinal, emulator().is_host_backed(ordinal));
+  auto device = std::make_shared<Device>(*this, ordinal, emulator().traits_of(ordinal));
   known = device;
   return device;
 }

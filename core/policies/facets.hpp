@@ -84,8 +84,8 @@ class DriverCounts {
   virtual void reset_held_peak() = 0;
 };
 
-/// The name and the value of a figure that only one policy has.
-using Counter = std::pair<const char*, std::variant<std::uint64_t, double>>;
+/// The name and the value of a figure, or of a state in one word, that only one policy has. The texts are static.
+using Counter = std::pair<const char*, std::variant<std::uint64_t, double, const char*>>;
 
 class PolicyCounters {
  public:

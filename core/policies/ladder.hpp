@@ -23,7 +23,6 @@ enum class Rung : std::uint8_t {
   release_cached,      ///< releases every free block to the driver
   release_of_streams,  ///< releases free memory of other streams, then as `gather` and `grow`
   wait_for_threads,    ///< waits until the threads that create memory in unlocked scopes are done
-  wait_if_scarce,      ///< the host waits for streams if a bad placement would now mean out of memory
   gather_first,        ///< as `gather`, for requests that are large enough to prefer it to new memory
   gather,              ///< maps free memory that lies apart side by side
   gather_asking,       ///< the same if the driver has more memory now than it had

@@ -21,7 +21,7 @@ template <class Options>
 struct OptionRow {
   /// Gives a reference to a value of the options: a member, or a function for a nested value.
   using Member = std::variant<bool Options::*, bool& (*)(Options&), Bytes Options::*, std::uint64_t Options::*,
-                              double Options::*, Divisions Options::*>;
+                              double Options::*, Divisions Options::*, std::string Options::*>;
 
   const char* key;
   Member member;
@@ -90,6 +90,8 @@ class ReadOptions final : public PolicyOptions {
         value = parse_count(setting, row.value);
       } else if constexpr (std::is_same_v<Value, double>) {
         value = parse_number(setting, row.value);
+      } else if constexpr (std::is_same_v<Value, std::string>) {
+        value = setting.value;
       } else {
         value = parse_divisions(setting, row.value);
       }
@@ -120,6 +122,8 @@ Option described(const OptionRow<Options>& row, Options defaults) {
       return {"count", std::to_string(value)};
     } else if constexpr (std::is_same_v<Value, double>) {
       return {"number", number_text(value)};
+    } else if constexpr (std::is_same_v<Value, std::string>) {
+      return {"word", value};
     } else {
       return {"divisions", std::to_string(value.front())};  // by default the same for all sizes
     }

@@ -58,7 +58,7 @@ struct PoolArguments {
 /// One option, described.
 struct Option {
   std::string key;            ///< in a configuration text
-  const char* kind;           ///< flag, size, mib, count, number or divisions
+  const char* kind;           ///< flag, size, mib, count, number, divisions or word
   std::string value;          ///< the allowed values, in words
   std::string default_value;  ///< a value that can be written, or words if only leaving the key out means the default
   std::string help;           ///< its effect, in one line

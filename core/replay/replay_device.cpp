@@ -12,7 +12,8 @@ ReplayDevice::ReplayDevice(Library& library, Bytes memory)
       ordinals_(library.emulator().add_devices("backing=none,streams=manual,name=replay,memory=" +
                                                std::to_string(memory.count))) {
   library_.initialize();
-  device_ = std::make_shared<Device>(library_, counting_, ordinals_.first, false);
+  // A replay answers for a device about which nothing is known, so no aliasing is proven.
+  device_ = std::make_shared<Device>(library_, counting_, ordinals_.first, DeviceTraits{});
   device_->context();
   counting_.reset();
 }

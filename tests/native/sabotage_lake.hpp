@@ -15,20 +15,20 @@ namespace memlake::test {
 struct LakeSabotage {
   LakeSpace& space;
 
-  [[nodiscard]] Lane& lane(StreamId stream, bool is_small) const { return space.lane_of(stream, is_small); }
-  [[nodiscard]] std::vector<std::unique_ptr<LakeChunk>>& chunks() const { return space.chunks_; }
+  [[nodiscard]] Lane& lane(StreamId stream, bool is_small) const { return space.map_.lane_of(stream, is_small); }
+  [[nodiscard]] std::vector<std::unique_ptr<LakeChunk>>& chunks() const { return space.map_.chunks_; }
   [[nodiscard]] Bytes& held() const { return LedgerSabotage{space.ledger_}.held(); }
   [[nodiscard]] Bytes& held_on_host() const { return LedgerSabotage{space.ledger_}.spilled(); }
   [[nodiscard]] Bytes& held_at_home() const { return LedgerSabotage{space.ledger_}.held_on(0); }
-  [[nodiscard]] Bytes& used() const { return space.used_; }
+  [[nodiscard]] Bytes& used() const { return space.map_.used_; }
 
   [[nodiscard]] Mend unindex(LakeBlock* block) const {
-    space.unindex(block);
-    return [space = &space, block] { space->index(block); };
+    space.map_.unindex(block);
+    return [map = &space.map_, block] { map->index(block); };
   }
   [[nodiscard]] Mend index_again(LakeBlock* block) const {
-    space.index(block);
-    return [space = &space, block] { space->unindex(block); };
+    space.map_.index(block);
+    return [map = &space.map_, block] { map->unindex(block); };
   }
   /// A chunk's home is somewhere else.
   [[nodiscard]] static Mend unmap(LakeChunk& chunk) {

@@ -20,7 +20,7 @@ memlake_pool* make_pool(const std::string& more) {
 PROCESS_TEST(a_configuration_that_makes_no_sense_is_refused_with_its_reason) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"polcy:caching", "unknown key 'polcy' in a configuration; did you mean policy?"},
-      {"polcy:caching", "known: policy, limit, driver, devices, memory, backing, spill, may_alias"},
+      {"polcy:caching", "known: policy, limit, driver, devices, memory, backing, spill, aliasing"},
       {"policy:best", "no policy is named 'best'; known: lake, caching, expandable, stitch, direct, driver, or keys"},
       {"cacheing", "no policy is named 'cacheing'; did you mean caching?"},
       {"limit:1GiB,stitch", "cannot read 'stitch'"},
@@ -54,8 +54,8 @@ PROCESS_TEST(a_configuration_that_makes_no_sense_is_refused_with_its_reason) {
        "max_split_size_mb is an option of policy:caching and policy:expandable, not of policy:direct"},
       {"backend:cudaMallocAsync", "cannot be used: only native"},
       {"policy:driver,reuse_allow_opportunistic:1", "True or False"},
-      {"policy:caching,may_alias:False", "an option of policy:lake"},
-      {"may_alias:no", "True or False"},
+      {"policy:caching,aliasing:none", "an option of policy:lake"},
+      {"aliasing:no", "auto, none, whole or prefix"},
       {"spill:disk", "spill must be host"},
       {"frag_limit:64MiB", "frag_limit is an option of policy:stitch"},
       {"policy:stitch,reuse_limit:0.5", "reuse_limit must be a number from 1 to 1000000"},

@@ -85,7 +85,7 @@ TEST(a_first_part_is_borrowed_and_given_back) {
 
 TEST(nothing_is_borrowed_where_a_chunk_cannot_be_mapped_twice) {
   const test::EmulatedDevices devices(kDevice);
-  const auto pool = make_lake({devices[0]}, {.may_alias = false});
+  const auto pool = make_lake({devices[0]}, {.aliasing = "none"});
   const Leases live = scatter(*pool, MiB * 33);
   const std::size_t mappings = test::ledger_count("mappings");
   const Lease large = take_most(*pool, kTotal);
@@ -98,11 +98,11 @@ TEST(nothing_is_borrowed_where_a_chunk_cannot_be_mapped_twice) {
 }
 
 TEST(what_is_live_keeps_its_bytes_while_memory_moves) {
-  for (const bool may_alias : {true, false}) {
+  for (const char* aliasing : {"none", "whole", "prefix"}) {
     const test::EmulatedDevices devices("devices=1,memory=256MiB,backing=host");
     const std::shared_ptr<Device> kept = devices[0];  // it lives as long as somebody shares it
     Device& device = *kept;
-    const auto pool = make_lake({devices[0]}, {.may_alias = may_alias});
+    const auto pool = make_lake({devices[0]}, {.aliasing = aliasing});
     std::map<std::uint8_t, std::unique_ptr<Lease>> live;
     std::mt19937 random(7);
     std::uint8_t next = 0;
@@ -120,7 +120,7 @@ TEST(what_is_live_keeps_its_bytes_while_memory_moves) {
       }
     }
     EXPECT(counter(*pool, "moved_chunks") > 10);
-    EXPECT(!may_alias || counter(*pool, "borrowed_pieces") > 0);
+    EXPECT(std::string_view(aliasing) != "prefix" || counter(*pool, "borrowed_pieces") > 0);
     expect_sound(*pool);
     for (const auto& [value, lease] : live) {
       std::vector<std::uint8_t> bytes(lease->size().count);
@@ -132,12 +132,12 @@ TEST(what_is_live_keeps_its_bytes_while_memory_moves) {
 }
 
 TEST(nothing_that_queued_work_uses_is_unmapped) {
-  for (const bool may_alias : {true, false}) {
+  for (const char* aliasing : {"none", "whole", "prefix"}) {
     const test::EmulatedDevices devices("devices=1,memory=512MiB,backing=none,streams=manual");
     const std::shared_ptr<Device> kept = devices[0];  // it lives as long as somebody shares it
     Device& device = *kept;
     const std::size_t violations = test::ledger_count("violations");
-    const auto pool = make_lake({devices[0]}, {.may_alias = may_alias});
+    const auto pool = make_lake({devices[0]}, {.aliasing = aliasing});
     const OwnStream slow(devices[0]);
     const OwnStream other(devices[0]);
     std::mt19937 random(3);
@@ -259,10 +259,10 @@ TEST(the_host_waits_for_streams_only_before_a_request_would_be_refused) {
 }
 
 TEST(trimming_gives_free_chunks_back_and_keeps_what_is_asked_for) {
-  for (const bool may_alias : {true, false}) {
+  for (const char* aliasing : {"none", "whole", "prefix"}) {
     const test::EmulatedDevices devices(kDevice);
     const test::Holdings before;
-    auto pool = make_lake({devices[0]}, {.may_alias = may_alias});
+    auto pool = make_lake({devices[0]}, {.aliasing = aliasing});
     {
       const Leases live = scatter(*pool, MiB * 33);
       take_most(*pool, kTotal).close();
@@ -347,9 +347,9 @@ bool gather_with_fault(LakeOptions options, Bytes most, std::uint64_t nth, CUres
 }
 
 TEST(a_fault_at_any_driver_call_of_a_gathering_loses_nothing) {
-  for (const bool may_alias : {true, false})
+  for (const char* aliasing : {"none", "whole", "prefix"})
     for (const CUresult fault : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN}) {
-      const LakeOptions options{.may_alias = may_alias};
+      const LakeOptions options{.aliasing = aliasing};
       const Bytes most = most_gathered(options);
       std::uint64_t nth = 1;
       while (gather_with_fault(options, most, nth, fault) && !test::running_test_has_failed()) ++nth;

@@ -21,7 +21,7 @@ using test::scatter;
 using test::take;
 
 const char* const kDevice = "devices=1,memory=64MiB,backing=host";
-constexpr LakeOptions kSpilling{.may_spill = true};
+const LakeOptions kSpilling{.may_spill = true};
 
 Bytes on_host(const LivePool& pool) { return pool.stats().pool.held_on_host.now; }
 
@@ -137,9 +137,9 @@ TEST(a_device_that_others_fill_makes_the_host_give_more) {
 }
 
 TEST(scattered_chunks_of_the_device_and_of_the_host_serve_one_request) {
-  for (const bool may_alias : {true, false}) {
+  for (const char* aliasing : {"none", "whole", "prefix"}) {
     const test::EmulatedDevices devices("devices=1,memory=64MiB,backing=none");
-    const auto pool = make_lake({devices[0]}, {.may_alias = may_alias, .may_spill = true});
+    const auto pool = make_lake({devices[0]}, {.aliasing = aliasing, .may_spill = true});
     Leases live;
     for (int i = 0; i < 20; ++i) live.push_back(std::make_unique<Lease>(take(*pool, MiB * 6)));
     const Bytes held = pool->held() + on_host(*pool);
@@ -152,11 +152,11 @@ TEST(scattered_chunks_of_the_device_and_of_the_host_serve_one_request) {
 }
 
 TEST(nothing_that_queued_work_uses_is_unmapped_when_memory_is_spilled) {
-  for (const bool may_alias : {true, false}) {
+  for (const char* aliasing : {"none", "whole", "prefix"}) {
     const test::EmulatedDevices devices("devices=1,memory=128MiB,backing=none,streams=manual");
     const std::shared_ptr<Device> device = devices[0];
     const std::size_t violations = test::ledger_count("violations");
-    const auto pool = make_lake({device}, {.may_alias = may_alias, .may_spill = true});
+    const auto pool = make_lake({device}, {.aliasing = aliasing, .may_spill = true});
     const OwnStream slow(device);
     const OwnStream other(device);
     std::mt19937 random(5);
@@ -197,10 +197,10 @@ bool spill_with_fault(LakeOptions options, std::uint64_t nth, CUresult fault) {
 }
 
 TEST(a_fault_at_any_driver_call_of_a_spill_loses_nothing) {
-  for (const bool may_alias : {true, false})
+  for (const char* aliasing : {"none", "whole", "prefix"})
     for (const CUresult fault : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_UNKNOWN}) {
       std::uint64_t nth = 1;
-      while (spill_with_fault({.may_alias = may_alias, .may_spill = true}, nth, fault) &&
+      while (spill_with_fault({.aliasing = aliasing, .may_spill = true}, nth, fault) &&
              !test::running_test_has_failed())
         ++nth;
       EXPECT(nth > 10);
@@ -248,7 +248,7 @@ TEST(memory_of_the_host_is_given_back_after_its_device_was_closed) {
 TEST(a_driver_that_cannot_map_memory_of_the_host_is_refused_in_a_sentence) {
   const test::EmulatedDevices devices(kDevice);
   FailingDriver& failing = test::emulator().failing();
-  for (const LakeOptions options : {kSpilling, LakeOptions{.location = Location::host}}) {
+  for (const LakeOptions& options : {kSpilling, LakeOptions{.location = Location::host}}) {
     failing.fail(Call::cuDeviceGetAttribute, 1, CUDA_ERROR_INVALID_VALUE);  // as one that does not know the attribute
     try {
       static_cast<void>(make_lake({devices[0]}, options));

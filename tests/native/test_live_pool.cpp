@@ -35,7 +35,7 @@ const char* text_of(Kind kind) {
     case Kind::lake:
       return "lake";
     case Kind::plain_lake:
-      return "lake,may_alias:False";
+      return "lake,aliasing:none";
     case Kind::caching:
       return "caching";
     case Kind::expandable:

@@ -51,7 +51,7 @@ TEST(a_missing_optional_function_is_not_supported) {
 TEST(a_driver_that_is_not_the_emulator_has_no_such_door) {
   LoadedDriver driver{SharedObject(DRIVER_WITHOUT_OPTIONALS)};
   EXPECT(!driver.emulator().is_present());
-  EXPECT(!driver.emulator().is_host_backed(0));
+  EXPECT(!driver.emulator().traits_of(0).is_host_backed);
   const auto error = EXPECT_ERROR(other, driver.emulator().ledger());
   EXPECT(error && error->answer()->code == CUDA_ERROR_NOT_SUPPORTED);
   EXPECT(driver.explain(Call::cuInit, CUDA_ERROR_UNKNOWN).detail.empty());

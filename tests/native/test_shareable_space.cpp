@@ -27,7 +27,7 @@ const char* const kDevice = "devices=1,memory=1GiB,backing=none";
 constexpr Bytes kUnlimited{UINT64_MAX};
 const Sharing kAlways{.is_default_space = true};
 
-const char* const kPolicies[] = {"caching", "expandable", "direct", "stitch", "lake", "lake,may_alias:False"};
+const char* const kPolicies[] = {"caching", "expandable", "direct", "stitch", "lake", "lake,aliasing:none"};
 
 std::shared_ptr<LivePool> make_pool(const test::EmulatedDevices& devices, std::string_view policy = "lake",
                                     Bytes limit = kUnlimited, const Sharing& sharing = {}) {

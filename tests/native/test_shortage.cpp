@@ -29,7 +29,7 @@ bool hints(const Shortage& shortage, const std::string& part) {
   return false;
 }
 
-constexpr const char* kPolicies[] = {"lake", "lake,may_alias:False", "caching", "stitch", "expandable", "direct"};
+constexpr const char* kPolicies[] = {"lake", "lake,aliasing:none", "caching", "stitch", "expandable", "direct"};
 
 SpaceMaker space_maker(std::string_view policy) { return choose_policy(policy).space_maker(); }
 

@@ -18,7 +18,7 @@ using test::take;
 
 const char* const kDevice = "devices=1,memory=1GiB,backing=none";
 
-constexpr const char* kPolicies[] = {"lake",  "lake,may_alias:False", "caching", "stitch", "expandable", "direct",
+constexpr const char* kPolicies[] = {"lake",  "lake,aliasing:none", "caching", "stitch", "expandable", "direct",
                                      "driver"};
 
 bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

@@ -124,8 +124,8 @@ void check_offers(const Lane& lane, std::unordered_set<const Block*>& offered, I
 
 void LakeSpace::check(InvariantReport& report) const {
   Chunks chunks;
-  for (const auto& chunk : chunks_) chunks.insert(chunk.get());
-  for_each_lane([&](const Lane& lane) {
+  for (const auto& chunk : map_.chunks()) chunks.insert(chunk.get());
+  map_.for_each_lane([&](const Lane& lane) {
     for (const auto& range : lane.ranges) check_tiling(*range, report);
   });
   if (report.sentence) return;  // what follows trusts the links of the blocks
@@ -135,7 +135,7 @@ void LakeSpace::check(InvariantReport& report) const {
   Bytes home_bytes{0};
   std::unordered_set<const Block*> offered;
   std::size_t free_blocks = 0;
-  for_each_lane([&](const Lane& lane) {
+  map_.for_each_lane([&](const Lane& lane) {
     for (const auto& range : lane.ranges) {
       home_bytes = home_bytes + range->home;
       for (const LakeBlock* block = range->lowest; block != nullptr; block = block->above()) {
@@ -158,24 +158,24 @@ void LakeSpace::check(InvariantReport& report) const {
   });
   Bytes held{0};
   Bytes on_host{0};
-  for (const auto& chunk : chunks_) {
+  for (const auto& chunk : map_.chunks()) {
     (chunk->is_spilled ? on_host : held).count += chunk->size.count;
     if (chunk->range == nullptr || !chunk->home || chunk->home->range() != chunk->at())
       report.add("I4: a chunk of ", chunk->size.count, " bytes is not at home anywhere");
-    if (chunk->place >= chunks_.size() || chunks_[chunk->place] != chunk)
+    if (chunk->place >= map_.chunks().size() || map_.chunks()[chunk->place] != chunk)
       report.add("I4: a chunk is not where the pool looks for it");
   }
   if (held != ledger_.held() || on_host != ledger_.spilled().now || home_bytes != held + on_host)
     report.add("I4: chunks have ", held.count, " bytes and ", on_host.count, " on the host, ranges ", home_bytes.count,
                ", but ", ledger_.held().count, " and ", ledger_.spilled().now.count, " are held");
-  std::vector<Bytes> on(homes_.size());
-  for (const auto& chunk : chunks_)
-    if (!chunk->is_spilled) on[home_of(*chunk)] = on[home_of(*chunk)] + chunk->size;
+  std::vector<Bytes> on(homes_.count());
+  for (const auto& chunk : map_.chunks())
+    if (!chunk->is_spilled) on[homes_.home_of(*chunk)] = on[homes_.home_of(*chunk)] + chunk->size;
   for (std::size_t i = 0; i < on.size(); ++i)
     if (on[i] != ledger_.held_on(i))
       report.add("I4: chunks on device ", i, " have ", on[i].count, " bytes, but ", ledger_.held_on(i).count,
                  " are held");
-  if (used != used_) report.add("I7: ", used.count, " bytes are in use, but ", used_.count, " are counted");
+  if (used != map_.used()) report.add("I7: ", used.count, " bytes are in use, but ", map_.used().count, " are counted");
 }
 
 }  // namespace memlake

@@ -2,14 +2,16 @@
 
 // The options of the policy lake. All have defaults.
 
+#include <string>
+
 #include "supply/placement.hpp"
 
 namespace memlake {
 
 struct LakeOptions {
-  /// May one chunk be mapped at two places at once? Where a device cannot, a lake moves whole chunks only, and waits in
-  /// the host before it does.
-  bool may_alias = true;
+  /// The highest level of aliasing that the pool uses: a word of kAliasingWords, or "auto" for the highest level that
+  /// is proven on all its devices.
+  std::string aliasing = "auto";
   Placement placement = Placement::fill;
   Location location = Location::device;
   /// What the devices have no room for lies on the host (as host_numa). pre: location is device.

@@ -1,5 +1,6 @@
 // The policy lake, as the list of policies knows it.
 
+#include "driver/aliasing.hpp"
 #include "policies/lake/lake_options.hpp"
 #include "policies/lake/lake_space.hpp"
 #include "policies/option_table.hpp"
@@ -9,7 +10,7 @@ namespace memlake {
 const PolicyEntry& lake_policy() {
   static const auto& table = *new PolicyTable<LakeOptions>{
       .name = "lake",
-      .summary = "memlake's own: chunks move, and free parts are borrowed, when memory is short",
+      .summary = "memlake's own: free chunks move to where a request needs them when memory is short",
       .capabilities = {.several_devices = true,
                        .host_memory = true,
                        .spill = true,
@@ -18,12 +19,17 @@ const PolicyEntry& lake_policy() {
                        .reuse_rules = true,
                        .peers = true},
       .defaults = {},
-      .rows = {{.key = "may_alias",
-                .member = &LakeOptions::may_alias,
-                .value = "True or False",
+      .rows = {{.key = "aliasing",
+                .member = &LakeOptions::aliasing,
+                .value = "auto, none, whole or prefix",
                 .help =
-                    "whether a chunk may be mapped at two addresses at once, as NVIDIA's devices can. If it is False, "
-                    "only whole chunks move, and the host waits before each move"}},
+                    "how a chunk may be mapped a second time. none: not at all, so the host waits before it moves a "
+                    "chunk that a stream may still use; whole: only a whole chunk; prefix: also its first part; "
+                    "auto: the highest level that is proven on all devices of the pool",
+                .accepts =
+                    [](const LakeOptions& options) {
+                      return options.aliasing == "auto" || aliasing_of(options.aliasing).has_value();
+                    }}},
       .make = [](const LakeOptions& options, const Devices& devices, EventSource& events,
                  std::shared_ptr<Budget> budget) -> std::unique_ptr<Space> {
         return std::make_unique<LakeSpace>(devices, options, events, std::move(budget));

@@ -1,35 +1,53 @@
 #include "policies/lake/lake_space.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <string_view>
 
-#include "base/error.hpp"
+#include "base/bytes_text.hpp"
 #include "base/host_memory.hpp"
-#include "policies/lake/lake_tuning.hpp"
 
 namespace memlake {
 
 namespace {
 
 // While there is room, memory of a stream that only happens to have passed is left to it.
-constexpr Rung kLadder[] = {Rung::search_ordered,   Rung::grow,           Rung::wait_on_device,
-                            Rung::wait_for_threads, Rung::wait_if_scarce, Rung::gather,
-                            Rung::gather_asking,    Rung::gather_waiting, Rung::spill};
+constexpr Rung kLadder[] = {Rung::search_ordered, Rung::grow,          Rung::wait_on_device, Rung::wait_for_threads,
+                            Rung::gather,         Rung::gather_asking, Rung::gather_waiting, Rung::spill};
 // If no stream may wait for another one on the device.
-constexpr Rung kLadderOfHost[] = {Rung::search_ordered,   Rung::grow,           Rung::wait_for_events,
-                                  Rung::wait_for_threads, Rung::wait_if_scarce, Rung::gather,
-                                  Rung::gather_asking,    Rung::gather_waiting, Rung::spill};
+constexpr Rung kLadderOfHost[] = {Rung::search_ordered,   Rung::grow,   Rung::wait_for_events,
+                                  Rung::wait_for_threads, Rung::gather, Rung::gather_asking,
+                                  Rung::gather_waiting,   Rung::spill};
+
+/// The highest level that is proven on all devices.
+Aliasing proven_on(const Devices& devices) {
+  Aliasing level = Aliasing::prefix;
+  for (const auto& device : devices) level = std::min(level, device->proven_aliasing());
+  return level;
+}
+
+/// Whether a driver that may lack second mappings has refused a mapping as such.
+bool refuses_mapping(const Error& error) {
+  if (error.answer() == nullptr) return false;
+  const std::string_view call = error.answer()->call;
+  const bool is_about_mapping = call == "cuMemMap" || call == "cuMemSetAccess";
+  return is_about_mapping &&
+         (error.answer()->code == CUDA_ERROR_INVALID_VALUE || error.answer()->code == CUDA_ERROR_NOT_SUPPORTED);
+}
 
 }  // namespace
 
 LakeSpace::LakeSpace(std::vector<std::shared_ptr<Device>> devices, const LakeOptions& options, EventSource& events,
-                     std::shared_ptr<Budget> budget)
+                     std::shared_ptr<Budget> budget, const LakeTuning& tuning)
     : Space(devices, options.location == Location::device ? total_memory(devices) : host_memory(), events,
             Ledger(std::move(budget), devices.size())),
-      devices_(std::move(devices)),
       options_(options),
-      granule_(common_granularity(devices_)),
-      clock_(events) {
+      tuning_(tuning),
+      level_(aliasing_of(options.aliasing).value_or(proven_on(devices))),
+      homes_(std::move(devices), options, events, ledger_, device_total_),
+      map_(homes_.granule()),
+      waits_(events),
+      grower_(map_, homes_, tuning_),
+      gatherer_(map_, homes_, waits_, grower_) {
   facets_ = {.reuse = this,
              .several_owners = this,
              .crowding = this,
@@ -37,120 +55,147 @@ LakeSpace::LakeSpace(std::vector<std::shared_ptr<Device>> devices, const LakeOpt
              .peer_access = this,
              .counters = this};
   location_ = options_.location;
-  for (const auto& device : devices_) {
-    const Bytes total = device->total_memory();
-    homes_.push_back({.total = total, .most = total});
-  }
-  if (options_.location == Location::device && !options_.may_spill) return;
-  const bool is_numa = options_.location != Location::host;
-  for (const auto& device : devices_) static_cast<void>(device->host_location(is_numa));  // all of them must be able
-  host_ = device_->host_location(is_numa);
-  granule_ = {std::lcm(granule_.count, device_->host_granularity(host_).count)};
-  if (options_.location != Location::device) homes_ = {{.total = device_total_, .most = device_total_}};
 }
 
 LakeSpace::~LakeSpace() = default;
 
 Block* LakeSpace::take(Bytes rounded, StreamId stream) {
-  LakeBlock* run = find(rounded, stream);
-  return run == nullptr ? nullptr : take_high(run, rounded);
+  const Lane* lane = map_.known_lane(stream, is_small(rounded));
+  LakeBlock* run = lane == nullptr ? nullptr : best_fit(*lane, rounded);
+  return run == nullptr ? nullptr : map_.take_high(run, rounded);
 }
 
 Ladder LakeSpace::ladder(const Attempt&) const {
-  return rules_.allow_internal_dependencies ? Ladder(kLadder) : Ladder(kLadderOfHost);
+  return waits_.rules.allow_internal_dependencies ? Ladder(kLadder) : Ladder(kLadderOfHost);
 }
 
 Block* LakeSpace::climb(Rung rung, Attempt& attempt) {
   const Bytes size = attempt.rounded;
   const StreamId stream = attempt.request.stream;
-  Lane& lane = lane_of(stream, size <= kLargestSmall);
+  Lane& lane = map_.lane_of(stream, is_small(size));
   switch (rung) {
     case Rung::search_ordered:
-      free_in_one_range_.reset();
-      reap();
+      gatherer_.reap();
       if (LakeBlock* run = find_ordered(size, stream)) {
-        let_wait(stream, *run);
-        return take_high(run, size);
+        waits_.let_wait(stream, *run);
+        return map_.take_high(run, size);
       }
       return nullptr;
     case Rung::grow:
-      if (room() < granule_ || size > budget()) return nullptr;
+      if (homes_.room() < map_.granule() || size > homes_.budget()) return nullptr;
       return try_to(attempt, Tried::What::map, [&] { return grow(lane, size); });
     case Rung::wait_for_threads:
-      reap();
-      // Memory that other threads are making may serve this request, too; and it cannot be gathered before.
+      gatherer_.reap();
+      // Memory that other threads are creating may serve this request, too; and it cannot be gathered before.
       if (unlocker_ != nullptr) unlocker_->wait_for_others();
-      return nullptr;
-    case Rung::wait_if_scarce:
-      if (is_scarce(size) && find_elsewhere(size, stream) == nullptr) wait_for_streams();
       return nullptr;
     case Rung::gather:
       return gather(attempt, lane);
     case Rung::gather_asking:
-      return has_more_than_known() ? gather(attempt, lane) : nullptr;
+      return homes_.has_more_than_known() ? gather(attempt, lane) : nullptr;
     case Rung::gather_waiting:
-      return wait_for_streams() ? gather(attempt, lane) : nullptr;
+      return gatherer_.wait_for_free_memory() ? gather(attempt, lane) : nullptr;
     default:
       return options_.may_spill ? spill(attempt, lane) : nullptr;
   }
 }
 
-bool LakeSpace::is_scarce(Bytes size) const {
-  // A bad placement would mean out of memory. Where little is in use there is no such placement.
-  const double most = static_cast<double>(budget().count);
-  return static_cast<double>((used_ + size).count) > (1 - kScarce) * most && size <= budget() &&
-         used_.count > budget().count / 2;
+LakeBlock* LakeSpace::find_ordered(Bytes size, StreamId stream) const {
+  // The lanes of small requests grow by a granule at a time, which costs less than a search.
+  if (is_small(size)) return nullptr;
+  LakeBlock* best = nullptr;
+  for (std::size_t owner = 0; owner < map_.stream_count(); ++owner) {
+    const Lane* lane = owner == stream ? nullptr : map_.known_lane(static_cast<StreamId>(owner), false);
+    LakeBlock* run = lane == nullptr ? nullptr : best_fit(*lane, size);
+    const bool is_better = run != nullptr && (best == nullptr || run->size < best->size);
+    if (is_better && waits_.clock.known_reuse(stream, run->freed(), waits_.rules) != StreamClock::Reuse::none)
+      best = run;
+  }
+  return best;
+}
+
+LakeBlock* LakeSpace::find_elsewhere(Bytes size, StreamId stream) const {
+  if (const Lane* other = map_.known_lane(stream, !is_small(size)))
+    if (LakeBlock* run = best_fit(*other, size)) return run;
+  LakeBlock* best = nullptr;
+  map_.for_each_lane([&](const Lane& lane) {
+    LakeBlock* run = lane.stream == stream ? nullptr : best_fit(lane, size);
+    if (run != nullptr && (best == nullptr || run->size < best->size)) best = run;
+  });
+  return best;
+}
+
+LakeBlock* LakeSpace::find_spilled(Bytes size, StreamId stream) const {
+  LakeBlock* best = nullptr;
+  const auto better = [&](const Lane& lane) {
+    auto* run = static_cast<LakeBlock*>(lane.spilled.best_fit(size));
+    if (run != nullptr && (best == nullptr || run->size < best->size)) best = run;
+  };
+  for (const bool small : {is_small(size), !is_small(size)})
+    if (const Lane* lane = map_.known_lane(stream, small); lane != nullptr && best == nullptr) better(*lane);
+  if (best == nullptr) map_.for_each_lane(better);
+  return best;
 }
 
 bool LakeSpace::is_crowded() const {
-  return rules_.allow_internal_dependencies &&
-         static_cast<double>(used_.count) > kCrowded * static_cast<double>(budget().count);
+  return waits_.rules.allow_internal_dependencies &&
+         static_cast<double>(map_.used().count) > tuning_.crowded * static_cast<double>(homes_.budget().count);
 }
 
-bool LakeSpace::wait_for_streams() {
-  bool has_waited = false;
-  const auto wait = [&](const StreamClock::Freed& freed) {
-    if (clock_.has_passed(freed)) return;
-    clock_.wait(freed);
-    has_waited = true;
-  };
-  for (const Retired& retired : retired_) wait(retired.freed);
-  for (const Part& part : whole_chunks(nullptr)) wait(part.run->freed());
-  if (has_waited) reap();
-  return has_waited;
-}
-
-bool LakeSpace::has_more_than_known() {
-  bool has_more = false;
-  for (std::size_t i = 0; i < homes_.size(); ++i) {
-    Home& home = homes_[i];
-    if (home.most == home.total) continue;
-    const Bytes free = options_.location == Location::device ? devices_[i]->free_memory() : free_host_memory();
-    const Bytes now = std::min(home.total, taken_on(i) + down(free));
-    has_more |= now > home.most;
-    home.most = std::max(home.most, now);
+template <class Act>
+Block* LakeSpace::try_to(Attempt& attempt, Tried::What what, Act&& act) {
+  try {
+    return act();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::out_of_memory) throw;
+    attempt.tried.push_back({what, true});
+    return nullptr;
   }
-  return has_more;
+}
+
+Block* LakeSpace::grow(Lane& lane, Bytes size) {
+  const auto found = plan_growth(map_, wish_for(lane, size), tuning_);
+  return found ? grower_.grow(*found, lane, size, accessors(), unlocker_) : nullptr;
+}
+
+template <class MakePlan>
+Block* LakeSpace::carry_out(Lane& lane, Bytes size, MakePlan&& make_plan) {
+  while (true) {
+    std::optional<Plan> found = make_plan();
+    if (!found) return nullptr;
+    const bool moves_early = level_ != Aliasing::none && !found->moved.empty();
+    const Aliasing used = std::max(found->borrows(), moves_early ? Aliasing::whole : Aliasing::none);
+    try {
+      return gatherer_.carry_out(*std::move(found), lane, size, level_, accessors());
+    } catch (const Error& error) {
+      if (used == Aliasing::none || !refuses_mapping(error)) throw;
+      level_ = static_cast<Aliasing>(static_cast<int>(used) - 1);
+    }
+  }
 }
 
 Block* LakeSpace::gather(Attempt& attempt, Lane& lane) {
   const Bytes size = attempt.rounded;
   const StreamId stream = attempt.request.stream;
-  if (size > std::max(budget(), ledger_.held())) return nullptr;  // a limit below what is held takes nothing away
-  LakeBlock* run = find(size, stream);
+  // A limit below the held memory takes nothing away.
+  if (size > std::max(homes_.budget(), ledger_.held())) return nullptr;
+  LakeBlock* run = best_fit(lane, size);
   if (run == nullptr) run = find_elsewhere(size, stream);
   if (run != nullptr && (run->stream == stream || events_.can_record(run->stream))) {
-    let_wait(stream, *run);
-    return take_high(run, size);
+    waits_.let_wait(stream, *run);
+    return map_.take_high(run, size);
   }
   if (Block* block = try_to(attempt, Tried::What::map, [&] { return grow(lane, size); })) return block;
-  // A driver that has less than it should have makes the budget smaller; then a second plan may do with what is there.
+  // A driver that has less than it should have makes the budget smaller; a second plan may do with less new memory.
   for (int tries = 0; tries < 2; ++tries) {
-    Block* block = try_to(attempt, Tried::What::gather, [&]() -> Block* {
-      std::optional<Plan> found = plan(lane, size);
-      return found ? carry_out(*found, size) : nullptr;
+    Block* block = try_to(attempt, Tried::What::gather, [&] {
+      return carry_out(lane, size, [&] {
+        Wish wish = wish_for(lane, size);
+        wish.has_passed = [this](const LakeBlock& free) { return waits_.clock.has_passed(free.freed()); };
+        return plan(map_, wish, level_, tuning_);
+      });
     });
-    reap();
+    gatherer_.reap();
     if (block != nullptr) return block;
     if (attempt.tried.empty() || !attempt.tried.back().has_failed) break;
   }
@@ -158,133 +203,95 @@ Block* LakeSpace::gather(Attempt& attempt, Lane& lane) {
   return nullptr;
 }
 
+Block* LakeSpace::spill(Attempt& attempt, Lane& lane) {
+  const Bytes size = attempt.rounded;
+  // Free memory that was spilled before and is large enough costs no driver call.
+  if (LakeBlock* run = find_spilled(size, attempt.request.stream)) {
+    waits_.let_wait(attempt.request.stream, *run);
+    return map_.take_high(run, size);
+  }
+  if (size > homes_.budget() + host_memory()) {  // no address need be looked for
+    attempt.tried.push_back({Tried::What::spill, true});
+    return nullptr;
+  }
+  // A device that has less than it should have makes the budget smaller; then the host has to give more.
+  for (std::size_t tries = 0; tries <= homes_.count(); ++tries) {
+    const Bytes known = homes_.budget();
+    Block* block = try_to(attempt, Tried::What::spill, [&] {
+      return carry_out(lane, size, [&] { return plan_spill(map_, wish_for(lane, size), level_, tuning_); });
+    });
+    gatherer_.reap();
+    if (block != nullptr) return block;
+    if (homes_.budget() == known) break;  // the host itself has none
+  }
+  return nullptr;
+}
+
 void LakeSpace::give_back(Block* block) {
   auto* mine = static_cast<LakeBlock*>(block);
-  used_ = used_ - mine->size;
+  map_.count_unused(mine->size);
   if (mine->view != nullptr) {
-    end_view(mine);
+    gatherer_.end_view(mine);
     return;
   }
   mine->state = BlockState::free;
-  mine->freed_at = clock_.now(mine->stream);
-  offer(mine);
+  mine->freed_at = waits_.clock.now(mine->stream);
+  map_.offer(mine);
 }
 
-void LakeSpace::for_each_owner(const Block& block, const std::function<void(StreamId)>& visit) const {
-  const auto& mine = static_cast<const LakeBlock&>(block);
-  visit(static_cast<const Range&>(*mine.memory).lane.stream);
-  if (mine.view == nullptr) return;
-  for (const View::Piece& piece : mine.view->pieces) visit(piece.lent->stream);
+void LakeSpace::release_everything() {
+  gatherer_.wait_for_old_mappings();
+  for (const auto& wholes : {spilled_chunks(map_), whole_chunks(map_)})
+    for (const Part& part : wholes) waits_.clock.wait(part.run->freed());
+  trim({0});
 }
 
-void LakeSpace::for_each(const std::function<void(const Block&)>& visit) const {
-  for_each_lane([&](const Lane& lane) {
-    for (const auto& range : lane.ranges)
-      for (const LakeBlock* block = range->lowest; block != nullptr; block = block->above()) visit(*block);
-  });
-}
-
-std::size_t LakeSpace::segment_count() const {
-  std::size_t count = 0;
-  for_each_lane([&](const Lane& lane) { count += lane.ranges.size(); });
-  return count;
-}
-
-Bytes LakeSpace::reserved_addresses() const {
-  Bytes sum{0};
-  for_each_lane([&](const Lane& lane) {
-    for (const auto& range : lane.ranges) sum = sum + range->range.size;
-  });
-  return sum;
-}
-
-Bytes LakeSpace::largest_free() const {
-  Bytes largest{0};
-  for (std::size_t stream = 0; stream < lanes_.size(); ++stream)
-    largest = std::max(largest, largest_free(static_cast<StreamId>(stream)));
-  return largest;
-}
-
-Bytes LakeSpace::largest_free(StreamId stream) const {
-  Bytes largest{0};
-  for (const bool is_small : {true, false})
-    if (const Lane* lane = known_lane(stream, is_small); lane != nullptr)
-      for (const FreeIndex* index : {&lane->free, &lane->spilled})
-        if (!index->is_empty()) largest = std::max(largest, index->last()->size);
-  return largest;
-}
-
-std::vector<Counter> LakeSpace::counters() const {
-  return {{"moved_chunks", counters_.moved_chunks},
-          {"borrowed_pieces", counters_.borrowed_pieces},
-          {"recreated_chunks", counters_.recreated_chunks},
-          {"stream_waits", counters_.stream_waits},
-          {"reused_by_event", counters_.reused_by_event},
-          {"reused_opportunistically", counters_.reused_opportunistically},
-          {"chunks", chunks_.size()},
-          {"reserved_addresses", reserved_addresses().count}};
-}
-
-void LakeSpace::for_each_piece(const Block& block, const std::function<void(std::size_t, Bytes)>& visit) const {
-  const auto& mine = static_cast<const LakeBlock&>(block);
-  Address at = mine.address;
-  if (mine.view != nullptr) {
-    const auto& pieces = mine.view->pieces;  // from high to low
-    for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) {
-      visit(piece->chunk->device, piece->lent->size);
-      at = at + piece->lent->size;
+void LakeSpace::trim(Bytes keep) {
+  map_.for_each_lane([&](const Lane& lane) { waits_.clock.look(lane.stream); });
+  gatherer_.reap();
+  // By range, not by address alone: the addresses that the driver chose must not decide which chunk goes. From high to
+  // low, because releasing a chunk leaves the lower part of its run where it is. Spilled memory goes first.
+  for (std::vector<Part> wholes : {spilled_chunks(map_), whole_chunks(map_)}) {
+    std::ranges::sort(wholes, [](const Part& a, const Part& b) {
+      const bool is_same = a.chunk->range == b.chunk->range;
+      return is_same ? a.chunk->address > b.chunk->address : a.chunk->range->serial < b.chunk->range->serial;
+    });
+    for (const Part& part : wholes) {
+      const Bytes all = ledger_.held() + ledger_.spilled().now;
+      if (all <= keep) break;
+      // The mapping of a view that is over may still exist.
+      if (part.chunk->size > all - keep || part.chunk->views > 0) continue;
+      if (waits_.clock.has_passed(part.run->freed())) gatherer_.release(part);
     }
   }
-  const Range& range = static_cast<const Range&>(*mine.memory);
-  while (at < mine.end()) {
-    const LakeChunk* chunk = range.chunk_at(at);
-    const Address end = std::min(chunk->at().end(), mine.end());
-    visit(chunk->device, end - at);
-    at = end;
-  }
-}
-
-void LakeSpace::change_access(const Devices& added, const Devices& removed) {
-  std::vector<AddressRange> ranges;
-  for (const auto& chunk : chunks_) ranges.push_back(chunk->at());
-  for_each([&](const Block& block) {
-    const auto& mine = static_cast<const LakeBlock&>(block);
-    if (mine.view == nullptr) return;
-    for (const View::Piece& piece : mine.view->pieces) ranges.push_back(piece.mapping.range());
-  });
-  change_rights_of(ranges, added, removed);
-}
-
-std::uint64_t LakeSpace::generation(const Block& block) const {
-  const auto& mine = static_cast<const LakeBlock&>(block);
-  const Range& range = static_cast<const Range&>(*mine.memory);
-  std::uint64_t latest = mine.view == nullptr ? 0 : mine.view->since;
-  for (Address at = mine.view == nullptr ? mine.address : mine.view->top; at < mine.end();) {
-    const LakeChunk* chunk = range.chunk_at(at);
-    latest = std::max(latest, chunk->since);
-    at = chunk->at().end();
-  }
-  return latest;
+  gatherer_.reap();
+  map_.drop_bare_ranges();
 }
 
 Outlook LakeSpace::outlook(const Attempt& attempt, Bytes device_free) const {
   Outlook outlook;
-  outlook.page = granule_;
+  outlook.page = map_.granule();
   outlook.room = room_within(device_free);
-  outlook.free_for_it = ledger_.held() + ledger_.spilled().now - used_;
-  outlook.grows_from = free_in_one_range_.value_or(free_from(nullptr));
-  outlook.in_one_range = std::max(outlook.grows_from + std::min(room(), down(outlook.room)), largest_free());
+  outlook.free_for_it = ledger_.held() + ledger_.spilled().now - map_.used();
+  const Bytes room = std::min(homes_.room(), map_.down(outlook.room));
+  const Lane* lane = map_.known_lane(attempt.request.stream, is_small(attempt.rounded));
+  const Wish wish{*lane, attempt.rounded, room};
+  const Bytes lacking = least_room(map_, wish, level_, tuning_);
+  outlook.grows_from = attempt.rounded.excess_over(lacking);
+  outlook.in_one_range =
+      std::max(largest_plan(map_, wish, level_, tuning_, outlook.free_for_it + room), largest_free());
   if (options_.may_spill) {
     // A host that refused although its figure is large enough would not have given it.
-    Bytes with_host = outlook.in_one_range + down(free_host_memory());
-    for (const Part& part : spilled_chunks()) with_host = with_host + part.chunk->size;
+    Bytes with_host = outlook.in_one_range + map_.down(free_host_memory());
+    for (const Part& part : spilled_chunks(map_)) with_host = with_host + part.chunk->size;
     if (with_host < attempt.rounded) outlook.in_one_range = with_host;
   }
-  const Bytes missing = up(attempt.rounded.excess_over(outlook.grows_from));
-  outlook.need = need_of(up(attempt.rounded), missing, missing);
-  outlook.advice =
-      "there is enough memory, but some of it in parts of chunks between live buffers, which lake cannot move; close "
-      "some buffers, or ask for less";
+  outlook.need = need_of(map_.up(attempt.rounded), lacking, lacking);
+  Bytes movable{0};
+  for (const Part& part : whole_chunks(map_)) movable = movable + part.chunk->size;
+  outlook.advice = "of " + to_text(outlook.free_for_it) + " that are free, " + to_text(movable) +
+                   " lie in whole chunks, which lake can move; the rest lies in chunks of which live buffers use a "
+                   "part, and these cannot move; close some buffers, or ask for less";
   return outlook;
 }
 

@@ -1,33 +1,47 @@
 #pragma once
 
-// The constants of a lake, one set for all programs. docs/reference/lake_figures.md has the traces and the patterns of
-// scattered memory that they were chosen on; the unit of a share is the budget.
+// LakeTuning: the constants of a lake, one set for all programs. docs/reference/lake_figures.md has the traces and the
+// patterns of scattered memory on which they were chosen. tests/native/test_lake_tuning.cpp has a program for each
+// constant that fails without it.
 
 #include "base/bytes.hpp"
 
 namespace memlake {
 
-// Requests up to here have addresses of their own, as PyTorch's small requests: they live longer or shorter than large
-// ones, and would keep chunks of large blocks in their places. Their memory is made one granule at a time.
-inline constexpr Bytes kLargestSmall = MiB;
-inline constexpr Bytes kFillFrom = KiB * 64;  // small requests from here may fill slivers between large blocks ...
-inline constexpr double kFillLevel = 0.97;    // ... once so much of the budget is held
+struct LakeTuning {
+  /// Requests up to this size have lanes of their own, as PyTorch's small requests have. They live longer or shorter
+  /// than large blocks, and would keep chunks of large blocks in their places. Their memory is made one granule at a
+  /// time.
+  Bytes largest_small = MiB;
 
-// A large block of n bytes is made of chunks of n / 4 between these two sizes, and of n / 128 if that is more. So a
-// free run, however it came about, strands about a quarter of itself at most. Larger chunks gather less from memory
-// that was reused (32 MiB: 0.75 instead of 0.83 of the free bytes, blocks of 20 to 200 MiB) and fit less well
-// (mean 1.0050 instead of 1.0044 of the live peak on 23 traces). Smaller ones cost more driver time (16 MiB: 0.90
-// instead of 0.68 of expandable segments' in the first third of the steps). Blocks of many GiB move as a whole: chunks
-// of n / 128 halve what a move costs.
-inline constexpr Bytes kSmallestChunk = MiB * 8;
-inline constexpr Bytes kLargestChunk = MiB * 20;
-inline constexpr std::uint64_t kChunksPerBlock = 4;
-inline constexpr std::uint64_t kMostChunksPerBlock = 128;
+  // A large block of n bytes is made of chunks of n / chunks_per_block, between smallest_chunk and largest_chunk, and
+  // of n / most_chunks_per_block if that is more. A free run then strands about a quarter of itself at most.
 
-inline constexpr Bytes kSmallestOdd =
-    MiB * 8;                             // an odd part from here is worth a mapping even if whole chunks would do
-inline constexpr double kCrowded = 0.6;  // of the budget in use: from here pending memory is used behind waits ...
-inline constexpr double kScarce = 0.01;  // ... and when less than this is left, the host waits before it gathers
-inline constexpr double kDeep = 0.6;     // of its addresses: from here a range gives its deepest chunks first
+  /// Larger: blocks of 3 to 60 MiB gather less than their bar after memory was reused (12 MiB: 0.73 instead of 0.77 of
+  /// the free bytes). Smaller: more handles where blocks are small (train_sdxl_R).
+  Bytes smallest_chunk = MiB * 8;
+  /// Larger: blocks of 20 to 200 MiB gather less (32 MiB: 0.75 instead of 0.83), and traces fit less well (mean 1.0050
+  /// instead of 1.0044 of the live peak on 23 traces). Smaller: more driver time (16 MiB: 0.90 instead of 0.68 of
+  /// expandable segments' in the first third of the steps).
+  Bytes largest_chunk = MiB * 20;
+  std::uint64_t chunks_per_block = 4;
+  /// Blocks above 2.5 GiB move as a whole. Without this rule 23 traces cost 0.75 instead of 0.68 of expandable
+  /// segments' driver time in the first third of the steps, and 1.2 instead of 0.93 seconds in the others.
+  std::uint64_t most_chunks_per_block = 128;
+
+  /// Share of the budget that is in use. From here on, a request uses pending memory behind waits on the device before
+  /// new memory is made. Without it, 8 instead of 5 of 29 traces run out of memory with late events on the smallest
+  /// device on which they run with prompt events.
+  double crowded = 0.6;
+  /// Share of a range's addresses that were ever used. From here on, a plan moves the deepest chunks of the range
+  /// first, so that the range does not use up its addresses.
+  double deep = 0.6;
+  /// Addresses of the first large range of a lake, in multiples of the devices' memory. All ranges together stay below
+  /// eight times that memory.
+  std::uint64_t first_range = 6;
+  /// Addresses of later ranges for large requests, and of ranges for small ones: the devices' memory divided by this.
+  std::uint64_t later_ranges = 4;
+  std::uint64_t small_ranges = 16;
+};
 
 }  // namespace memlake

@@ -4,8 +4,8 @@
 
 namespace memlake {
 
-Range::Range(Lane& of, std::shared_ptr<Reservation> reserved, Bytes granule)
-    : SegmentMemory(reserved->range(), granule), lane(of), reservation(std::move(reserved)) {}
+Range::Range(Lane& of, AddressRange addresses, std::shared_ptr<Reservation> reserved, Bytes granule)
+    : SegmentMemory(addresses, granule), lane(of), reservation(std::move(reserved)) {}
 
 void Range::set_chunk(AddressRange pages, LakeChunk* chunk) {
   const std::size_t deepest = page_of(pages.begin);

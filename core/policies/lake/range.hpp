@@ -1,7 +1,7 @@
 #pragma once
 
 // Range: addresses of one stream and one class of sizes. Memory is added at its lower end, and blocks are cut from the
-// high end of a free run; so what is left over of a chunk is mostly its first part, which can be mapped a second time.
+// high end of a free run. So the free part of a chunk is mostly its first part, which CUDA can map a second time.
 
 #include <cstddef>
 #include <memory>
@@ -19,7 +19,7 @@ struct Lane;
 struct LakeBlock;
 struct LakeChunk;
 
-/// Aliased mappings at the lower end of a live block: bytes that are at home elsewhere and lent from there.
+/// Aliased mappings at the lower end of a live block. Their bytes have their home elsewhere and are lent to the block.
 struct View {
   struct Piece {
     LakeChunk* chunk;
@@ -47,16 +47,17 @@ struct LakeBlock : Block {
 
 class Range final : public SegmentMemory {
  public:
-  Range(Lane& of, std::shared_ptr<Reservation> reserved, Bytes granule);
+  /// `reserved` owns the addresses; a map in a test needs no owner.
+  Range(Lane& of, AddressRange addresses, std::shared_ptr<Reservation> reserved, Bytes granule);
 
   Lane& lane;
   std::shared_ptr<Reservation> reservation;
   LakeBlock* lowest = nullptr;  ///< the blocks tile the range
   LakeBlock* highest = nullptr;
-  Bytes home;  ///< memory of the chunks that are at home here
+  Bytes home;  ///< memory of the chunks that have their home here
 
   [[nodiscard]] Bytes mapped() const override { return home; }
-  /// Who is at home at an address; null if nobody is.
+  /// The chunk whose home covers the address; null if there is none.
   [[nodiscard]] LakeChunk* chunk_at(Address address) const {
     const std::size_t number = page_of(address);
     return number < chunks_.size() ? chunks_[number] : nullptr;
@@ -73,7 +74,7 @@ class Range final : public SegmentMemory {
   std::vector<LakeChunk*> chunks_;  // by page, from the top
 };
 
-/// One physical chunk and the place where it is at home: mapped whole.
+/// One physical chunk, and its home: the address at which it is mapped whole.
 struct LakeChunk {
   std::shared_ptr<PhysicalChunk> memory;
   std::optional<Mapping> home;

@@ -26,6 +26,7 @@ _TO_TEXT: dict[str, Callable[[Any], str]] = {
     "size": lambda size: str(parse_bytes(size)),
     "mib": lambda size: str(parse_bytes(size) // _MIB),
     "count": str,
+    "word": str,
     # The core does not parse exponents.
     "number": lambda number: format(Decimal(repr(number)), "f"),
     "divisions": lambda divisions: format_divisions(to_table(divisions)),
@@ -35,6 +36,7 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {
     "size": int,
     "mib": lambda text: int(text) * _MIB,
     "count": int,
+    "word": str,
     "number": float,
     "divisions": to_table,
 }

@@ -44,7 +44,8 @@ class Option:
 
     Attributes:
         key: its name in the text.
-        kind: ``"flag"``, ``"size"``, ``"mib"`` (a size written in MiB), ``"count"``, ``"number"`` or ``"divisions"``.
+        kind: ``"flag"``, ``"size"``, ``"mib"`` (a size written in MiB), ``"count"``, ``"number"``, ``"divisions"``
+            or ``"word"`` (one of a few words).
         value: a description of the allowed values.
         default: the default as text; a description if no text sets it, so that the option must be left out.
         help: its effect, in one line.

@@ -24,7 +24,7 @@ from memlake.policies.known import _class_for
 from memlake.policies.registry import entries
 
 
-@pytest.mark.parametrize("text", ["\u00a0lake", "lake\u2003", "lake\x1c", "lake,\u3000may_alias:True"])
+@pytest.mark.parametrize("text", ["\u00a0lake", "lake\u2003", "lake\x1c", "lake,\u3000aliasing:none"])
 def test_only_ascii_blanks_are_ignored_as_in_c(text):
     with pytest.raises(memlake.ConfigError):
         memlake.policy(text)
@@ -47,8 +47,8 @@ def test_pools_replays_and_the_command_line_have_the_registrys_default():
         ("policy:stitch,max_views:0", StitchOptions(max_views=0)),
         ("max_views:0,policy:stitch,reuse_limit:2.5", StitchOptions(max_views=0, reuse_limit=2.5)),
         ("stitch,max_view_bytes:1.5G", StitchOptions(max_view_bytes=3 * 2**29)),
-        ("lake,may_alias:False", LakeOptions(may_alias=False)),
-        ("may_alias:False", LakeOptions(may_alias=False)),
+        ("lake,aliasing:none", LakeOptions(aliasing="none")),
+        ("aliasing:prefix", LakeOptions(aliasing="prefix")),
         ("caching,max_split_size_mb:64", CachingOptions(max_split_size="64MiB")),
         ("expandable,max_split_size_mb:64", ExpandableOptions(max_split_size="64MiB")),
         ("expandable,expandable_segments:True", ExpandableOptions()),

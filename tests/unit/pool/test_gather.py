@@ -54,15 +54,15 @@ def fill(pool: Pool, device: Device, sizes: tuple[float, float], rng: random.Ran
             return live
 
 
-@pytest.mark.parametrize("may_alias", [False, True], ids=["whole chunks", "aliased"])
+@pytest.mark.parametrize("aliasing", ["none", "whole", "prefix"])
 @pytest.mark.parametrize("is_warm", [False, True], ids=["cold", "warm"])
 @pytest.mark.parametrize("freed", FREED)
 @pytest.mark.parametrize("sizes", SIZES)
-def test_most_of_the_free_bytes_can_be_had_in_one_piece(sizes: str, freed: str, is_warm: bool, may_alias: bool):
+def test_most_of_the_free_bytes_can_be_had_in_one_piece(sizes: str, freed: str, is_warm: bool, aliasing: str):
     lowest, highest = SIZES[sizes]
     rng = random.Random(1)
     with memlake.emulate(memory="12GiB", backing="none") as (device,):
-        pool = memlake.Pool(device, LakeOptions(may_alias=may_alias))
+        pool = memlake.Pool(device, LakeOptions(aliasing=aliasing))
         live = sorted(fill(pool, device, SIZES[sizes], rng, is_warm=is_warm), key=lambda buffer: buffer.ptr)
         assert sum(buffer.nbytes for buffer in live) >= 0.975 * device.total_memory  # packing
         for i, buffer in enumerate(live):

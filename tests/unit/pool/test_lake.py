@@ -109,7 +109,7 @@ def test_scattered_memory_serves_a_large_request_and_the_counters_say_how(memlak
 
 def test_without_aliases_whole_chunks_move_and_nothing_is_borrowed(memlake_emulator):
     (gpu,) = memlake_emulator.emulate(memory="256MiB", backing="none")
-    with memlake.Pool(gpu, LakeOptions(may_alias=False)) as pool:
+    with memlake.Pool(gpu, LakeOptions(aliasing="none")) as pool:
         kept = scattered(pool, "16MiB")
         with pool.allocate("100MiB"):
             counters = pool.stats().policy_counters

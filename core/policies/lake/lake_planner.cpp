@@ -1,0 +1,335 @@
+#include "policies/lake/lake_planner.hpp"
+
+#include <algorithm>
+
+namespace memlake {
+
+namespace {
+
+Bytes total_of(const std::vector<Part>& parts) {
+  Bytes sum{0};
+  for (const Part& part : parts) sum = sum + part.size();
+  return sum;
+}
+
+/// Chooses whole chunks until `wanted` bytes are there: the smallest that is enough, else the largest.
+class Chooser {
+ public:
+  Chooser(std::vector<Part> parts, const Range* target, const LakeTuning& tuning)
+      : parts_(std::move(parts)), is_used_(parts_.size()), largest_(parts_.size()) {
+    std::ranges::stable_sort(parts_, {}, [](const Part& part) { return part.chunk->size; });
+    // A range that reaches deep gives its deepest chunks first, so that its lower end retreats.
+    if (target == nullptr) return;
+    const auto limit = static_cast<double>(target->range.size.count) * tuning.deep;
+    if (static_cast<double>(target->depth().count) <= limit) return;
+    for (std::size_t i = 0; i < parts_.size(); ++i)
+      if (parts_[i].chunk->range == target) deepest_.push_back(i);
+    std::ranges::sort(deepest_, {}, [&](std::size_t i) { return parts_[i].chunk->address; });
+  }
+
+  std::vector<Part> choose(Bytes wanted) {
+    for (const std::size_t i : deepest_)
+      if (chosen_bytes_ < wanted && parts_[i].chunk->size <= wanted - chosen_bytes_) use(i);
+    while (chosen_bytes_ < wanted) {
+      while (largest_ > 0 && is_used_[largest_ - 1]) --largest_;
+      if (largest_ == 0) break;
+      const Bytes missing = wanted - chosen_bytes_;
+      std::size_t best = largest_ - 1;
+      if (parts_[best].chunk->size >= missing) {
+        const auto from =
+            std::lower_bound(parts_.begin(), parts_.begin() + static_cast<std::ptrdiff_t>(largest_), missing,
+                             [](const Part& part, Bytes size) { return part.chunk->size < size; });
+        best = static_cast<std::size_t>(from - parts_.begin());
+        while (is_used_[best]) ++best;
+      }
+      use(best);
+    }
+    return std::move(chosen_);
+  }
+
+ private:
+  void use(std::size_t i) {
+    is_used_[i] = true;
+    chosen_.push_back(parts_[i]);
+    chosen_bytes_ = chosen_bytes_ + parts_[i].chunk->size;
+  }
+
+  std::vector<Part> parts_;  // from the smallest chunk up
+  std::vector<bool> is_used_;
+  std::vector<std::size_t> deepest_;
+  std::size_t largest_;  // behind the largest that may be unused
+  std::vector<Part> chosen_;
+  Bytes chosen_bytes_;
+};
+
+/// What a free run could grow to: itself and the addresses without memory right below it.
+Bytes reach(const Block& run) {
+  const bool can_grow = run.previous != nullptr && run.previous->state == BlockState::unmapped;
+  return can_grow ? run.size + run.previous->size : run.size;
+}
+
+void add_whole_chunks(LakeBlock& run, std::vector<Part>& parts) {
+  const Range& range = static_cast<const Range&>(*run.memory);
+  LakeChunk* chunk = range.chunk_at(run.address);
+  Address at = chunk->address < run.address ? chunk->at().end() : run.address;
+  while (at < run.end()) {
+    chunk = range.chunk_at(at);
+    if (chunk->at().end() > run.end()) break;
+    parts.push_back({&run, chunk, {0}, chunk->size});
+    at = chunk->at().end();
+  }
+}
+
+/// The free first part of the chunk in which a run ends.
+std::optional<Part> first_part(const LakeMap& map, LakeBlock& run) {
+  LakeChunk* chunk = static_cast<const Range&>(*run.memory).chunk_at({run.end().value - 1});
+  if (chunk->address < run.address || chunk->at().end() == run.end()) return std::nullopt;
+  const Bytes size = map.down(run.end() - chunk->address);
+  if (size.count == 0) return std::nullopt;
+  return Part{&run, chunk, {0}, size};
+}
+
+std::vector<Part> first_parts(const LakeMap& map, const LakeBlock* except) {
+  std::vector<Part> parts;
+  map.for_each_run([&](LakeBlock& run) {
+    if (&run == except) return;
+    if (const auto part = first_part(map, run)) parts.push_back(*part);
+  });
+  return parts;
+}
+
+/// The free part of the chunk in which a run begins, if the chunk begins before it. Its mapping begins with the chunk,
+/// so it covers addresses below the block. Above its end the mapping must not go on: a whole chunk ends where the part
+/// ends, and a first part can end anywhere.
+std::optional<Part> odd_part(const LakeMap& map, LakeBlock& run, Aliasing level) {
+  LakeChunk* chunk = static_cast<const Range&>(*run.memory).chunk_at(run.address);
+  if (chunk->address >= run.address) return std::nullopt;
+  const Bytes begin = run.address - chunk->address;
+  const Bytes end = std::min(chunk->size, map.down(run.end() - chunk->address));
+  if (end <= begin || (level < Aliasing::prefix && end < chunk->size)) return std::nullopt;
+  return Part{&run, chunk, begin, end};
+}
+
+std::optional<Part> largest_odd_part(const LakeMap& map, const LakeBlock* except, Aliasing level) {
+  std::optional<Part> largest;
+  map.for_each_run([&](LakeBlock& run) {
+    if (&run == except || (largest && run.size <= largest->size())) return;
+    const auto part = odd_part(map, run, level);
+    if (part && (!largest || part->size() > largest->size())) largest = part;
+  });
+  return largest;
+}
+
+/// As few first parts as make up `rest`, each the smallest that is enough, else the largest.
+std::vector<Part> choose_first_parts(std::vector<Part> firsts, Bytes rest) {
+  std::vector<Part> chosen;
+  std::ranges::sort(firsts, std::greater<>{}, [](const Part& part) { return part.end; });
+  for (std::size_t i = 0; i < firsts.size() && rest.count > 0; ++i) {
+    std::size_t best = i;
+    if (firsts[i].end >= rest)
+      while (best + 1 < firsts.size() && firsts[best + 1].end >= rest) ++best;
+    chosen.push_back(firsts[best]);
+    chosen.back().end = std::min(firsts[best].end, rest);
+    rest = rest - chosen.back().end;
+  }
+  return chosen;
+}
+
+/// Whole chunks, and new memory only for the bytes that they lack; empty if that is too little.
+std::optional<Plan> plan_whole(const LakeMap& map, const Wish& wish, const Place& place,
+                               const std::vector<Part>& wholes, const LakeTuning& tuning) {
+  const Bytes need = map.up(wish.size - place.run_size());
+  const Bytes whole_bytes = total_of(wholes);
+  if (whole_bytes + wish.room < need) return std::nullopt;
+  const Bytes fresh = need.excess_over(whole_bytes);
+  Plan plan{.place = place, .fresh = chunk_sizes(map, tuning, fresh, wish.size)};
+  plan.moved = Chooser(wholes, place.range, tuning).choose(need - fresh);
+  return plan;
+}
+
+/// Everything that is whole, all new memory that there is room for, and as few parts of other chunks as make up the
+/// rest.
+std::optional<Plan> plan_parts(const LakeMap& map, const Wish& wish, const Place& place, std::vector<Part> wholes,
+                               Aliasing level, const LakeTuning& tuning) {
+  const Bytes room = map.down(wish.room);
+  const Bytes all = wish.size - place.run_size() - room;
+  Bytes rest = all - total_of(wholes);
+  std::vector<Part> firsts;
+  if (level >= Aliasing::prefix) firsts = first_parts(map, place.run);
+  std::optional<Part> odd;
+  if (total_of(firsts) < rest) {
+    odd = largest_odd_part(map, place.run, level);
+    if (!odd || total_of(firsts) + odd->size() < rest) return std::nullopt;
+    rest = rest.excess_over(odd->size());
+    // The part may be larger than the rest; then not every chunk is needed.
+    if (rest.count == 0) wholes = Chooser(wholes, place.range, tuning).choose(all.excess_over(odd->size()));
+  }
+  Plan plan{.place = place, .moved = std::move(wholes), .fresh = chunk_sizes(map, tuning, room, wish.size), .odd = odd};
+  plan.borrowed = choose_first_parts(std::move(firsts), map.up(rest));
+  return plan;
+}
+
+/// Without aliasing, a chunk that an old view still shows must not be mapped anew.
+std::vector<Part> movable_chunks(const LakeMap& map, const LakeBlock* except, Aliasing level) {
+  std::vector<Part> wholes = whole_chunks(map, except);
+  if (level == Aliasing::none) std::erase_if(wholes, [](const Part& part) { return part.chunk->views > 0; });
+  return wholes;
+}
+
+}  // namespace
+
+Aliasing Plan::borrows() const {
+  if (!borrowed.empty()) return Aliasing::prefix;
+  if (!odd) return Aliasing::none;
+  return odd->end < odd->chunk->size ? Aliasing::prefix : Aliasing::whole;
+}
+
+LakeBlock* best_fit(const Lane& lane, Bytes size) {
+  Block* best = lane.free.best_fit(size);
+  if (best == nullptr) return nullptr;
+  for (Bytes reached = reach(*best); reached != best->size;) {
+    Block* next = lane.free.after(best);
+    if (next == nullptr || reach(*next) >= reached) break;
+    best = next;
+    reached = reach(*best);
+  }
+  return static_cast<LakeBlock*>(best);
+}
+
+Bytes hole_for(const LakeMap& map, Bytes size) { return map.up(size + map.largest_chunk()); }
+
+Place find_place(const LakeMap& map, const Lane& lane, Bytes size) {
+  const Bytes wanted = hole_for(map, size);
+  Place best;
+  const auto run_above = [&](LakeBlock* hole) {
+    LakeBlock* above = hole->above();
+    const bool is_run = above != nullptr && above->state == BlockState::free && !above->is_spilled;
+    return is_run && above->size < size ? above : nullptr;
+  };
+  for (const auto& range : lane.ranges) {
+    LakeBlock* end = range->lowest;
+    if (end->state == BlockState::unmapped && end->size >= wanted) best = {range.get(), run_above(end), end};
+  }
+  for (const Block* run = lane.free.last(); run != nullptr && run->size >= map.granule(); run = lane.free.before(run)) {
+    if (best.run != nullptr && run->size <= best.run->size) break;
+    Block* hole = run->previous;
+    if (run->size >= size || hole == nullptr || hole->state != BlockState::unmapped || hole->size < wanted) continue;
+    best = {static_cast<Range*>(run->memory), static_cast<LakeBlock*>(hole->next), static_cast<LakeBlock*>(hole)};
+    break;
+  }
+  if (best.hole != nullptr) return best;
+  for (const auto& range : lane.ranges)
+    for (LakeBlock* block = range->lowest; block != nullptr; block = block->above())
+      if (block->state == BlockState::unmapped && block->size >= wanted &&
+          (best.hole == nullptr || block->size > best.hole->size))
+        best = {range.get(), run_above(block), block};
+  return best;
+}
+
+std::vector<Bytes> chunk_sizes(const LakeMap& map, const LakeTuning& tuning, Bytes total, Bytes size) {
+  Bytes limit = map.granule();
+  if (size > tuning.largest_small) {
+    const Bytes usual =
+        std::clamp(Bytes{size.count / tuning.chunks_per_block}, tuning.smallest_chunk, tuning.largest_chunk);
+    limit = std::max(limit, map.down(std::max(usual, {size.count / tuning.most_chunks_per_block})));
+  }
+  std::vector<Bytes> sizes;
+  for (std::uint64_t left = (total.count + limit.count - 1) / limit.count; left > 0; --left) {
+    sizes.push_back(std::min(total, map.up({total.count / left})));
+    total = total - sizes.back();
+  }
+  return sizes;
+}
+
+std::vector<Part> whole_chunks(const LakeMap& map, const LakeBlock* except) {
+  std::vector<Part> parts;
+  map.for_each_run([&](LakeBlock& run) {
+    if (&run != except) add_whole_chunks(run, parts);
+  });
+  return parts;
+}
+
+std::vector<Part> spilled_chunks(const LakeMap& map) {
+  std::vector<Part> parts;
+  map.for_each_lane([&](const Lane& lane) {
+    for (Block* run = lane.spilled.last(); run != nullptr && run->size >= map.granule(); run = lane.spilled.before(run))
+      add_whole_chunks(*static_cast<LakeBlock*>(run), parts);
+  });
+  return parts;
+}
+
+std::optional<Plan> plan_growth(const LakeMap& map, const Wish& wish, const LakeTuning& tuning) {
+  const Place place = find_place(map, wish.lane, wish.size);
+  const Bytes exact = wish.size - place.run_size();
+  const Bytes need = map.up(exact);
+  if (need > wish.room) return std::nullopt;
+  // A neighbour gets the rest of the last granule, so that granule is a chunk of its own: the neighbour must not keep
+  // the other chunks of this block in their places.
+  const bool shares_last = !wish.lane.is_small() && !exact.is_multiple_of(map.granule()) && need > map.granule();
+  Plan plan{.place = place, .fresh = chunk_sizes(map, tuning, shares_last ? need - map.granule() : need, wish.size)};
+  if (shares_last) plan.fresh.push_back(map.granule());
+  return plan;
+}
+
+std::optional<Plan> plan(const LakeMap& map, const Wish& wish, Aliasing level, const LakeTuning& tuning) {
+  const Place place = find_place(map, wish.lane, wish.size);
+  std::vector<Part> wholes = movable_chunks(map, place.run, level);
+  // Without a second mapping a chunk leaves its old address first, and the host waits for the streams that use it
+  // there. So the chunks of streams that have passed serve first.
+  if (level == Aliasing::none && wish.has_passed) {
+    std::vector<Part> passed = wholes;
+    std::erase_if(passed, [&](const Part& part) { return !wish.has_passed(*part.run); });
+    if (passed.size() < wholes.size())
+      if (auto found = plan_whole(map, wish, place, passed, tuning)) return found;
+  }
+  if (auto found = plan_whole(map, wish, place, wholes, tuning)) return found;
+  if (level == Aliasing::none) return std::nullopt;
+  return plan_parts(map, wish, place, std::move(wholes), level, tuning);
+}
+
+Plan plan_spill(const LakeMap& map, const Wish& wish, Aliasing level, const LakeTuning& tuning) {
+  const Place place = find_place(map, wish.lane, wish.size);
+  Bytes missing = map.up(wish.size - place.run_size());
+  Plan plan{.place = place};
+  // The largest first, so that the last one is the least too large.
+  const auto move = [&](std::vector<Part> wholes) {
+    std::ranges::stable_sort(wholes, std::greater<>{}, [](const Part& part) { return part.chunk->size; });
+    for (const Part& whole : wholes) {
+      if (missing.count == 0) return;
+      plan.moved.push_back(whole);
+      missing = missing.excess_over(whole.chunk->size);
+    }
+  };
+  move(movable_chunks(map, place.run, level));
+  const Bytes fresh = std::min(missing, map.down(wish.room));
+  plan.fresh = chunk_sizes(map, tuning, fresh, wish.size);
+  missing = missing - fresh;
+  move(spilled_chunks(map));
+  plan.spilled = chunk_sizes(map, tuning, missing, wish.size);
+  return plan;
+}
+
+Bytes largest_plan(const LakeMap& map, const Wish& wish, Aliasing level, const LakeTuning& tuning, Bytes most) {
+  Bytes low{0};
+  Bytes high = map.down(most) + map.granule();  // the least size that is known to be too large
+  while (high - low > map.granule()) {
+    const Bytes middle = map.down({(low.count + high.count) / 2});
+    const bool has_plan = plan(map, {wish.lane, middle, wish.room}, level, tuning).has_value();
+    (has_plan ? low : high) = middle;
+  }
+  return low;
+}
+
+Bytes least_room(const LakeMap& map, const Wish& wish, Aliasing level, const LakeTuning& tuning) {
+  const auto has_plan = [&](Bytes room) { return plan(map, {wish.lane, wish.size, room}, level, tuning).has_value(); };
+  if (has_plan({0})) return {0};
+  Bytes low{0};
+  Bytes high = map.up(wish.size);
+  while (high - low > map.granule()) {
+    const Bytes middle = map.down({(low.count + high.count) / 2});
+    (has_plan(middle) ? high : low) = middle;
+  }
+  return high;
+}
+
+}  // namespace memlake

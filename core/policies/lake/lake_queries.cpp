@@ -1,0 +1,86 @@
+// The part of LakeSpace that answers questions about its blocks and figures.
+
+#include <algorithm>
+
+#include "policies/lake/lake_space.hpp"
+
+namespace memlake {
+
+void LakeSpace::for_each_owner(const Block& block, const std::function<void(StreamId)>& visit) const {
+  const auto& mine = static_cast<const LakeBlock&>(block);
+  visit(static_cast<const Range&>(*mine.memory).lane.stream);
+  if (mine.view == nullptr) return;
+  for (const View::Piece& piece : mine.view->pieces) visit(piece.lent->stream);
+}
+
+void LakeSpace::for_each(const std::function<void(const Block&)>& visit) const { map_.for_each_block(visit); }
+
+Bytes LakeSpace::largest_free() const {
+  Bytes largest{0};
+  for (std::size_t stream = 0; stream < map_.stream_count(); ++stream)
+    largest = std::max(largest, largest_free(static_cast<StreamId>(stream)));
+  return largest;
+}
+
+Bytes LakeSpace::largest_free(StreamId stream) const {
+  Bytes largest{0};
+  for (const bool is_small : {true, false})
+    if (const Lane* lane = map_.known_lane(stream, is_small); lane != nullptr)
+      for (const FreeIndex* index : {&lane->free, &lane->spilled})
+        if (!index->is_empty()) largest = std::max(largest, index->last()->size);
+  return largest;
+}
+
+std::vector<Counter> LakeSpace::counters() const {
+  return {{"aliasing", word_of(level_)},
+          {"moved_chunks", gatherer_.moved_chunks()},
+          {"borrowed_pieces", gatherer_.borrowed_pieces()},
+          {"stream_waits", waits_.stream_waits},
+          {"reused_by_event", waits_.reused_by_event},
+          {"reused_opportunistically", waits_.reused_opportunistically},
+          {"chunks", map_.chunks().size()},
+          {"reserved_addresses", reserved_addresses().count}};
+}
+
+void LakeSpace::for_each_piece(const Block& block, const std::function<void(std::size_t, Bytes)>& visit) const {
+  const auto& mine = static_cast<const LakeBlock&>(block);
+  Address at = mine.address;
+  if (mine.view != nullptr) {
+    const auto& pieces = mine.view->pieces;  // from high to low
+    for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) {
+      visit(piece->chunk->device, piece->lent->size);
+      at = at + piece->lent->size;
+    }
+  }
+  const Range& range = static_cast<const Range&>(*mine.memory);
+  while (at < mine.end()) {
+    const LakeChunk* chunk = range.chunk_at(at);
+    const Address end = std::min(chunk->at().end(), mine.end());
+    visit(chunk->device, end - at);
+    at = end;
+  }
+}
+
+void LakeSpace::change_access(const Devices& added, const Devices& removed) {
+  std::vector<AddressRange> ranges;
+  for (const auto& chunk : map_.chunks()) ranges.push_back(chunk->at());
+  map_.for_each_block([&](const LakeBlock& block) {
+    if (block.view == nullptr) return;
+    for (const View::Piece& piece : block.view->pieces) ranges.push_back(piece.mapping.range());
+  });
+  change_rights_of(ranges, added, removed);
+}
+
+std::uint64_t LakeSpace::generation(const Block& block) const {
+  const auto& mine = static_cast<const LakeBlock&>(block);
+  const Range& range = static_cast<const Range&>(*mine.memory);
+  std::uint64_t latest = mine.view == nullptr ? 0 : mine.view->since;
+  for (Address at = mine.view == nullptr ? mine.address : mine.view->top; at < mine.end();) {
+    const LakeChunk* chunk = range.chunk_at(at);
+    latest = std::max(latest, chunk->since);
+    at = chunk->at().end();
+  }
+  return latest;
+}
+
+}  // namespace memlake
