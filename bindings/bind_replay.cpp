@@ -76,8 +76,11 @@ void bind_replay(nb::module_& m) {
                    "Rows, bytes allocated, bytes held.")
       .def_prop_ro("calls", &calls_of, nb::sig("def calls(self) -> dict[str, int]"), "Driver calls by CUDA name.")
       .def_ro("modelled_us", &ReplayReport::modelled_us, "Driver time by the cost table.")
+      .def_prop_ro(
+          "longest_us", [](const ReplayReport& self) { return self.outcome.longest_us; },
+          "Driver time of the request that took the most, by the cost table.")
       .def_ro("host_waits", &ReplayReport::host_waits)
-      .def_prop_ro("counters", &counters_of, nb::sig("def counters(self) -> dict[str, int | float]"),
+      .def_prop_ro("counters", &counters_of, nb::sig("def counters(self) -> dict[str, int | float | str]"),
                    "What only this policy counts.")
       .def_prop_ro("peak_requested", [](const ReplayReport& self) { return self.stats.requested.peak.count; })
       .def_prop_ro("peak_allocated", [](const ReplayReport& self) { return self.stats.allocated.peak.count; })

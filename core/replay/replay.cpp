@@ -89,6 +89,8 @@ ReplayOutcome replay(const TraceColumns& trace, Pool& pool, TraceEvents& events,
   const auto sample = [&] {
     outcome.timeline.push_back({outcome.rows, pool.stats().allocated.now, pool.stats().held.now});
   };
+  const auto modelled_us = [&] { return options.calls == nullptr ? 0.0 : options.calls->modelled_us(); };
+  double before = modelled_us();
   const double start = thread_seconds();
   for (std::size_t row = 0; row < trace.op.size(); ++row) {
     if (row == next_sample) [[unlikely]] {
@@ -98,6 +100,11 @@ ReplayOutcome replay(const TraceColumns& trace, Pool& pool, TraceEvents& events,
     if (!player.play(row)) [[unlikely]] {
       if (!outcome.first_failure) outcome.first_failure = {row, pool.shortage()};
       if (!options.goes_on) break;
+    }
+    const double now = modelled_us();
+    if (now != before) [[unlikely]] {
+      if (trace.op[row] == TraceColumns::allocate) outcome.longest_us = std::max(outcome.longest_us, now - before);
+      before = now;
     }
     ++outcome.rows;
   }

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "driver/counting_driver.hpp"
 #include "pool/pool.hpp"
 #include "replay/trace_events.hpp"
 
@@ -48,13 +49,15 @@ struct ReplayOutcome {
   std::optional<RefusedRow> first_failure;
   std::uint64_t rows = 0;        ///< number of rows that were replayed
   double cpu_seconds = 0;        ///< of the replaying thread, the policy and its driver calls
+  double longest_us = 0;         ///< modelled driver time of the request that took the most
   std::vector<Sample> timeline;  ///< one sample every rows_per_sample rows, and one at the end
 };
 
 struct ReplayOptions {
-  bool goes_on = false;               ///< whether to continue after a failed allocation
-  std::uint64_t rows_per_sample = 0;  ///< 0: no timeline
-  bool takes_in_advance = true;       ///< whether to preallocate; false for a policy without that capability
+  bool goes_on = false;                   ///< whether to continue after a failed allocation
+  std::uint64_t rows_per_sample = 0;      ///< 0: no timeline
+  bool takes_in_advance = true;           ///< whether to preallocate; false for a policy without that capability
+  const CountingDriver* calls = nullptr;  ///< models the driver time of each request; null: none is modelled
 };
 
 ReplayOutcome replay(const TraceColumns& trace, Pool& pool, TraceEvents& events, const ReplayOptions& options);

@@ -12,7 +12,8 @@ ReplayReport run_replay(Library& emulator, const TraceColumns& trace, const Repl
   report.outcome = replay(trace, pool, events,
                           {.goes_on = settings.goes_on,
                            .rows_per_sample = settings.rows_per_sample,
-                           .takes_in_advance = settings.policy.entry->capabilities.preallocation});
+                           .takes_in_advance = settings.policy.entry->capabilities.preallocation,
+                           .calls = &device.calls()});
   report.stats = pool.stats();
   report.modelled_us = device.calls().modelled_us();
   report.host_waits = events.host_waits;

@@ -79,6 +79,13 @@ def add_to(commands: _Commands) -> None:
         "--relax", metavar="RULE", action="append", default=[], help="relax one rule of the strict profile (repeatable)"
     )
     behaviour.add_argument(
+        "--aliasing",
+        metavar="LEVEL",
+        default=defaults.aliasing,
+        help='"none": a handle is mapped once; "whole": also again, always whole; "prefix": also its first part alone '
+        "(default: %(default)s)",
+    )
+    behaviour.add_argument(
         "--pool-segment",
         metavar="SIZE",
         default=defaults.pool_segment,
@@ -115,6 +122,7 @@ def _settings(arguments: argparse.Namespace) -> str:
         recommended_granularity=arguments.recommended_granularity,
         profile=arguments.profile,
         relax=arguments.relax,
+        aliasing=arguments.aliasing,
         pool_segment=arguments.pool_segment,
         driver_version=_whole_number("--driver-version", arguments.driver_version)
         if arguments.driver_version

@@ -30,6 +30,7 @@ class EmulatorConfig:
     profile: str = "strict"
     relax: Sequence[str] = field(default=())
     streams: str = "threads"
+    aliasing: str = "prefix"
     pool_segment: Size = "32MiB"
     driver_version: int | None = None
     poison: bool = False
@@ -49,6 +50,7 @@ class EmulatorConfig:
             "profile": self.profile,
             "backing": self.backing,
             "streams": self.streams,
+            "aliasing": self.aliasing,
             "pool_segment": str(parse_bytes(self.pool_segment, what="pool_segment")),
             "poison": "on" if self.poison else "off",
         }

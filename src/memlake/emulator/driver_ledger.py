@@ -57,6 +57,7 @@ class DeviceEntry:
     backing: str
     profile: str
     streams: str
+    aliasing: str
     granularity: int
     recommended: int
     is_open: bool

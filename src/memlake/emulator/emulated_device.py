@@ -30,6 +30,7 @@ def emulate(
     profile: str = "strict",
     relax: Sequence[str] = (),
     streams: str = "threads",
+    aliasing: str = "prefix",
     pool_segment: Size = "32MiB",
     driver_version: int | None = None,
     poison: bool = False,
@@ -54,6 +55,8 @@ def emulate(
         relax: names of rules of the strict profile to relax; docs/reference/emulator.md lists them.
         streams: ``"threads"``: the emulator runs queued work in threads. ``"manual"``: a test runs it step by step
             (`memlake.emulator.step`).
+        aliasing: how a chunk may be mapped. ``"none"``: once, and whole. ``"whole"``: several times, always whole.
+            ``"prefix"``: several times, also its first part alone.
         pool_segment: the least memory that one of CUDA's memory pools takes from the device at a time.
         driver_version: the version that the driver reports. None: 13000.
         poison: True fills new memory with a pattern, so that a read before the first write is noticed.
@@ -72,6 +75,7 @@ def emulate(
         profile=profile,
         relax=relax,
         streams=streams,
+        aliasing=aliasing,
         pool_segment=pool_segment,
         driver_version=driver_version,
         poison=poison,

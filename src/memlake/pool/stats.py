@@ -53,7 +53,8 @@ class PoolStats:
         driver_calls: the driver calls of this pool, by CUDA name.
         modelled_driver_ms: the time of these calls on a GPU, by the cost table (core/driver/cost_model.hpp).
         streams: the memory of each stream.
-        policy_counters: counters that only this policy has, for instance the number of chunks that a lake moved.
+        policy_counters: counters that only this policy has, for instance the number of chunks that a lake moved,
+            and its level of aliasing in one word.
     """
 
     requested: int
@@ -83,7 +84,7 @@ class PoolStats:
     driver_calls: dict[str, int]
     modelled_driver_ms: float
     streams: tuple[StreamStats, ...]
-    policy_counters: dict[str, int | float]
+    policy_counters: dict[str, int | float | str]
 
     @classmethod
     def of(cls, native: dict[str, Any], limit: int | None) -> PoolStats:
@@ -109,6 +110,15 @@ class PoolStats:
                 ),
             }
         )
+
+    @property
+    def aliasing(self) -> str | None:
+        """The level of aliasing in force: ``"none"``, ``"whole"`` or ``"prefix"``; None if the policy has no such level.
+
+        A pool lowers its level if the driver refuses a second mapping. See `memlake.policies.LakeOptions`.
+        """
+        level = self.policy_counters.get("aliasing")
+        return level if isinstance(level, str) else None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns all figures as numbers, lists and dicts, for JSON."""

@@ -57,6 +57,7 @@ class ReplayResult:
         counters: counters that only this policy has, for instance the number of chunks that a lake moved.
         driver_calls: the number of driver calls, by CUDA name.
         modelled_driver_ms: the time of these calls on an A100, by memlake's cost table; None if it is not modelled.
+        longest_request_ms: the part of this time that the longest single request took; None if it is not modelled.
         ns_per_event: CPU time of the policy per row, driver calls on the emulator included. It varies between runs.
         failure: the first request that found no memory; None if every request found memory.
         timeline: the samples, if the replay was asked for them.
@@ -74,9 +75,10 @@ class ReplayResult:
     num_ooms: int
     num_alloc_retries: int
     host_waits: int
-    counters: dict[str, int | float]
+    counters: dict[str, int | float | str]
     driver_calls: Mapping[str, int]
     modelled_driver_ms: float | None
+    longest_request_ms: float | None
     ns_per_event: float = field(compare=False)
     failure: Failure | None
     timeline: Timeline | None = field(default=None, compare=False)
@@ -90,6 +92,12 @@ class ReplayResult:
     def label(self) -> str:
         """The name of the policy, with the options that differ from the default."""
         return self.options.label
+
+    @property
+    def aliasing(self) -> str | None:
+        """The level of aliasing in force at the end of the replay; None for a policy that has no such level."""
+        level = self.counters.get("aliasing")
+        return level if isinstance(level, str) else None
 
     @property
     def fits(self) -> bool:
@@ -129,6 +137,7 @@ class ReplayResult:
         return {
             "policy": self.policy,
             "options": self.options.to_text(),
+            "aliasing": self.aliasing,
             "outcome": self.outcome,
             "capacity": self.capacity,
             "limit": self.limit,
@@ -146,6 +155,7 @@ class ReplayResult:
             "counters": self.counters,
             "driver_calls": dict(self.driver_calls),
             "modelled_driver_ms": self.modelled_driver_ms,
+            "longest_request_ms": self.longest_request_ms,
             "ns_per_event": self.ns_per_event,
             "approximate": self.approximate,
             "failure": None if self.failure is None else self.failure.to_json(),

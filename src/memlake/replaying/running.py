@@ -105,6 +105,7 @@ def run(
         counters=dict(report.counters),
         driver_calls=MappingProxyType(report.calls),
         modelled_driver_ms=None if options.capabilities.approximate else report.modelled_us / 1000,
+        longest_request_ms=None if options.capabilities.approximate else report.longest_us / 1000,
         ns_per_event=report.cpu_seconds / report.rows * 1e9 if report.rows else 0.0,
         failure=None if failure is None else Failure.from_picture(failure, trace, capacity, effective),
         timeline=Timeline(*(np.array(column, np.uint64) for column in report.timeline)) if samples else None,

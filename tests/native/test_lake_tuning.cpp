@@ -1,0 +1,169 @@
+// One program for each constant of LakeTuning that shows what the constant is for: it behaves worse with another value.
+
+#include <algorithm>
+#include <random>
+
+#include "emulated.hpp"
+#include "emulated_streams.hpp"
+#include "lakes.hpp"
+#include "test.hpp"
+
+namespace memlake {
+namespace {
+
+using test::ask;
+using test::counter;
+using test::Leases;
+using test::OwnStream;
+
+constexpr Bytes kTotal = GiB * 12;
+const LakeOptions kNone{.aliasing = "none"};
+
+std::shared_ptr<LivePool> make(const test::EmulatedDevices& devices, const LakeTuning& tuning) {
+  return LivePool::make({devices[0]}, [tuning](const auto& on, EventSource& events, std::shared_ptr<Budget> budget) {
+    return std::make_unique<LakeSpace>(on, kNone, events, std::move(budget), tuning);
+  });
+}
+
+LakeTuning with(auto LakeTuning::* member, auto value) {
+  LakeTuning tuning;
+  tuning.*member = value;
+  return tuning;
+}
+
+/// The program of tests/unit/pool/test_gather.py: allocates and frees on half of the device, fills it, frees a tenth of
+/// the blocks at random, and asks for one block. Returns the share of the free bytes that it gets, in twentieths.
+unsigned gathered_twentieths(const LakeTuning& tuning, std::uint64_t least_mib, std::uint64_t most_mib) {
+  unsigned best = 0;
+  for (unsigned share = 8; share <= 20; ++share) {
+    const test::EmulatedDevices devices("devices=1,memory=12GiB,backing=none");
+    const auto pool = make(devices, tuning);
+    std::mt19937 random(4);
+    const auto size = [&] { return KiB * (1024 * least_mib + random() % (1024 * (most_mib - least_mib))); };
+    Leases live;
+    Bytes used{0};
+    const auto drop = [&](std::size_t i) {
+      used = used - live[i]->size();
+      std::swap(live[i], live.back());
+      live.pop_back();
+    };
+    const auto add = [&] {
+      auto lease = ask(*pool, size());
+      if (!lease) return false;
+      used = used + lease->size();
+      live.push_back(std::make_unique<Lease>(*std::move(lease)));
+      return true;
+    };
+    for (int i = 0; i < 3000; ++i) {
+      if (used < kTotal * 1 && used.count < kTotal.count / 2 && (live.empty() || random() % 100 < 55)) {
+        static_cast<void>(add());
+      } else {
+        drop(random() % live.size());
+      }
+    }
+    while (add()) {
+    }
+    for (std::size_t i = live.size(); i > 0; --i)
+      if (random() % 10 == 0) drop(i - 1);
+    const Bytes free = kTotal - used;
+    if (ask(*pool, {free.count / 20 * share})) best = share;
+  }
+  return best;
+}
+
+/// The number of chunks after a pool was filled with blocks of one size.
+std::uint64_t chunks_for(const LakeTuning& tuning, Bytes size) {
+  const test::EmulatedDevices devices("devices=1,memory=12GiB,backing=none");
+  const auto pool = make(devices, tuning);
+  Leases live;
+  for (Bytes used{0}; used + size <= kTotal; used = used + size)
+    live.push_back(std::make_unique<Lease>(*ask(*pool, size)));
+  return counter(*pool, "chunks");
+}
+
+TEST(tuning_smallest_chunk_saves_handles_of_small_blocks_and_larger_ones_gather_less) {
+  EXPECT(chunks_for({}, MiB * 16) * 2 <= chunks_for(with(&LakeTuning::smallest_chunk, MiB * 4), MiB * 16));
+  EXPECT(gathered_twentieths({}, 3, 60) > gathered_twentieths(with(&LakeTuning::smallest_chunk, MiB * 20), 3, 60));
+}
+
+TEST(tuning_largest_chunk_saves_handles_of_large_blocks_and_larger_ones_gather_less) {
+  EXPECT(chunks_for({}, MiB * 200) * 2 <= chunks_for(with(&LakeTuning::largest_chunk, MiB * 10), MiB * 200));
+  EXPECT(gathered_twentieths({}, 20, 200) > gathered_twentieths(with(&LakeTuning::largest_chunk, MiB * 200), 20, 200));
+}
+
+TEST(tuning_chunks_per_block_lets_reused_memory_gather) {
+  EXPECT(gathered_twentieths({}, 20, 200) >
+             gathered_twentieths(with(&LakeTuning::chunks_per_block, std::uint64_t{1}), 20, 200) ||
+         chunks_for({}, MiB * 40) > chunks_for(with(&LakeTuning::chunks_per_block, std::uint64_t{1}), MiB * 40));
+}
+
+TEST(tuning_most_chunks_per_block_bounds_the_handles_of_a_giant) {
+  EXPECT(chunks_for({}, GiB * 12) <= 128);
+  EXPECT(chunks_for(with(&LakeTuning::most_chunks_per_block, UINT64_MAX), GiB * 12) > 600);
+}
+
+/// Small requests that stay, each after a large one that goes. Returns whether the large bytes can be had in one piece.
+bool gathers_between_small_ones(const LakeTuning& tuning) {
+  const test::EmulatedDevices devices("devices=1,memory=1GiB,backing=none");
+  const auto pool = make(devices, tuning);
+  Leases small;
+  Leases large;
+  for (int i = 0; i < 24; ++i) {
+    large.push_back(std::make_unique<Lease>(*ask(*pool, MiB * 40)));
+    small.push_back(std::make_unique<Lease>(*ask(*pool, KiB * 64)));
+  }
+  large.clear();
+  return ask(*pool, MiB * 1016).has_value();
+}
+
+TEST(tuning_largest_small_keeps_small_requests_out_of_large_chunks) {
+  EXPECT(gathers_between_small_ones({}));
+  EXPECT(!gathers_between_small_ones(with(&LakeTuning::largest_small, Bytes{0})));
+}
+
+/// The held bytes after a request whose size is pending on a stream, with more than 60 % of the budget in use.
+Bytes held_with_pending_memory(const LakeTuning& tuning) {
+  const test::EmulatedDevices devices("devices=1,memory=1GiB,backing=none,streams=manual");
+  const auto pool = make(devices, tuning);
+  const OwnStream other(devices[0]);
+  const Lease kept = *ask(*pool, MiB * 700);
+  {
+    const Lease used_elsewhere = *ask(*pool, MiB * 100);
+    fill(*devices[0], used_elsewhere.address(), 1, MiB, other.owner->handle());
+    pool->record_use_at(used_elsewhere.address(), other.owner->handle());
+  }
+  const Lease next = *ask(*pool, MiB * 100);
+  return pool->stats().held.now;
+}
+
+TEST(tuning_crowded_uses_pending_memory_before_new_memory) {
+  EXPECT(held_with_pending_memory({}) < MiB * 850);
+  EXPECT(held_with_pending_memory(with(&LakeTuning::crowded, 2.0)) > MiB * 850);
+}
+
+/// The most addresses that a pool reserved over many moves, in multiples of the device's memory.
+double addresses_over_many_moves(const LakeTuning& tuning) {
+  const test::EmulatedDevices devices("devices=1,memory=512MiB,backing=none");
+  const auto pool = make(devices, tuning);
+  std::mt19937 random(11);
+  Leases live;
+  std::uint64_t most = 0;
+  while (counter(*pool, "moved_chunks") < 20'000) {
+    if (auto lease = ask(*pool, KiB * (1500 + random() % 90'000)))
+      live.push_back(std::make_unique<Lease>(*std::move(lease)));
+    std::swap(live[random() % live.size()], live.back());
+    if (live.size() > 7) live.pop_back();
+    most = std::max(most, counter(*pool, "reserved_addresses"));
+  }
+  return static_cast<double>(most) / static_cast<double>((MiB * 512).count);
+}
+
+TEST(tuning_deep_and_the_sizes_of_ranges_keep_addresses_below_eight_times_the_memory) {
+  EXPECT(addresses_over_many_moves({}) <= 8);
+  std::cerr << "  addresses " << addresses_over_many_moves({})
+            << " deep=9: " << addresses_over_many_moves(with(&LakeTuning::deep, 9.0))
+            << " first 1: " << addresses_over_many_moves(with(&LakeTuning::first_range, std::uint64_t{1})) << "\n";
+}
+
+}  // namespace
+}  // namespace memlake
