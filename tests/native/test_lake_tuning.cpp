@@ -20,9 +20,12 @@ constexpr Bytes kTotal = GiB * 12;
 const LakeOptions kNone{.aliasing = "none"};
 
 std::shared_ptr<LivePool> make(const test::EmulatedDevices& devices, const LakeTuning& tuning) {
-  return LivePool::make({devices[0]}, [tuning](const auto& on, EventSource& events, std::shared_ptr<Budget> budget) {
-    return std::make_unique<LakeSpace>(on, kNone, events, std::move(budget), tuning);
-  });
+  return LivePool::make(
+      {devices[0]},
+      [tuning](const auto& on, EventSource& events, std::shared_ptr<Budget> budget) {
+        return std::make_unique<LakeSpace>(on, kNone, events, std::move(budget), tuning);
+      },
+      test::kUnlimited);
 }
 
 LakeTuning with(auto LakeTuning::* member, auto value) {
@@ -55,7 +58,7 @@ unsigned gathered_twentieths(const LakeTuning& tuning, std::uint64_t least_mib, 
       return true;
     };
     for (int i = 0; i < 3000; ++i) {
-      if (used < kTotal * 1 && used.count < kTotal.count / 2 && (live.empty() || random() % 100 < 55)) {
+      if (used.count < kTotal.count / 2 && (live.empty() || random() % 100 < 55)) {
         static_cast<void>(add());
       } else {
         drop(random() % live.size());
@@ -124,16 +127,17 @@ TEST(tuning_largest_small_keeps_small_requests_out_of_large_chunks) {
 /// The held bytes after a request whose size is pending on a stream, with more than 60 % of the budget in use.
 Bytes held_with_pending_memory(const LakeTuning& tuning) {
   const test::EmulatedDevices devices("devices=1,memory=1GiB,backing=none,streams=manual");
+  const std::shared_ptr<Device> device = devices[0];
   const auto pool = make(devices, tuning);
-  const OwnStream other(devices[0]);
+  const OwnStream other(device);
   const Lease kept = *ask(*pool, MiB * 700);
   {
-    const Lease used_elsewhere = *ask(*pool, MiB * 100);
-    fill(*devices[0], used_elsewhere.address(), 1, MiB, other.owner->handle());
-    pool->record_use_at(used_elsewhere.address(), other.owner->handle());
+    Lease used_elsewhere = *ask(*pool, MiB * 100);
+    fill(*device, used_elsewhere.address(), 1, MiB, other.owner->handle());  // stays in its queue
+    used_elsewhere.record_use(other.name());
   }
   const Lease next = *ask(*pool, MiB * 100);
-  return pool->stats().held.now;
+  return pool->stats().pool.held.now;
 }
 
 TEST(tuning_crowded_uses_pending_memory_before_new_memory) {
@@ -141,28 +145,42 @@ TEST(tuning_crowded_uses_pending_memory_before_new_memory) {
   EXPECT(held_with_pending_memory(with(&LakeTuning::crowded, 2.0)) > MiB * 850);
 }
 
-/// The most addresses that a pool reserved over many moves, in multiples of the device's memory.
-double addresses_over_many_moves(const LakeTuning& tuning) {
+struct Addresses {
+  double over_memory = 0;  ///< the most that were reserved, in multiples of the device's memory
+  std::uint64_t ranges = 0;
+};
+
+/// A program of four streams that moves many chunks.
+Addresses addresses_over_many_moves(const LakeTuning& tuning) {
   const test::EmulatedDevices devices("devices=1,memory=512MiB,backing=none");
   const auto pool = make(devices, tuning);
+  const OwnStream streams[] = {OwnStream(devices[0]), OwnStream(devices[0]), OwnStream(devices[0])};
   std::mt19937 random(11);
   Leases live;
-  std::uint64_t most = 0;
+  Addresses most;
   while (counter(*pool, "moved_chunks") < 20'000) {
-    if (auto lease = ask(*pool, KiB * (1500 + random() % 90'000)))
+    const auto stream = random() % 20;
+    const StreamName name = stream < 3 ? streams[stream].name() : StreamName{};
+    if (auto lease = ask(*pool, KiB * (random() % 3 == 0 ? 100 : 1500 + random() % 90'000), name))
       live.push_back(std::make_unique<Lease>(*std::move(lease)));
     std::swap(live[random() % live.size()], live.back());
     if (live.size() > 7) live.pop_back();
-    most = std::max(most, counter(*pool, "reserved_addresses"));
+    const auto reserved = static_cast<double>(counter(*pool, "reserved_addresses"));
+    most.over_memory = std::max(most.over_memory, reserved / static_cast<double>((MiB * 512).count));
+    most.ranges = std::max(most.ranges, pool->stats().segment_count);
   }
-  return static_cast<double>(most) / static_cast<double>((MiB * 512).count);
+  return most;
 }
 
-TEST(tuning_deep_and_the_sizes_of_ranges_keep_addresses_below_eight_times_the_memory) {
-  EXPECT(addresses_over_many_moves({}) <= 8);
-  std::cerr << "  addresses " << addresses_over_many_moves({})
-            << " deep=9: " << addresses_over_many_moves(with(&LakeTuning::deep, 9.0))
-            << " first 1: " << addresses_over_many_moves(with(&LakeTuning::first_range, std::uint64_t{1})) << "\n";
+TEST(tuning_of_ranges_keeps_them_few_and_below_eight_times_the_memory) {
+  const Addresses usual = addresses_over_many_moves({});
+  EXPECT(usual.over_memory <= 8);
+  EXPECT(addresses_over_many_moves(with(&LakeTuning::first_range, std::uint64_t{1})).ranges > usual.ranges);
+  EXPECT(addresses_over_many_moves(with(&LakeTuning::first_range, std::uint64_t{6})).over_memory > 8);
+  EXPECT(addresses_over_many_moves(with(&LakeTuning::later_ranges, std::uint64_t{1})).over_memory >
+         usual.over_memory + 1);
+  EXPECT(addresses_over_many_moves(with(&LakeTuning::small_ranges, std::uint64_t{1})).over_memory >
+         usual.over_memory + 1);
 }
 
 }  // namespace

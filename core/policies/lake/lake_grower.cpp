@@ -7,6 +7,7 @@
 namespace memlake {
 
 Range& LakeGrower::add_range(Lane& lane, Bytes at_least) {
+  map_.drop_bare_ranges();  // other streams may have left some; addresses are not free either
   const Bytes memory = homes_.total();
   Bytes usual{memory.count / tuning_.small_ranges};
   if (!lane.is_small()) {

@@ -12,55 +12,19 @@ Bytes total_of(const std::vector<Part>& parts) {
   return sum;
 }
 
-/// Chooses whole chunks until `wanted` bytes are there: the smallest that is enough, else the largest.
-class Chooser {
- public:
-  Chooser(std::vector<Part> parts, const Range* target, const LakeTuning& tuning)
-      : parts_(std::move(parts)), is_used_(parts_.size()), largest_(parts_.size()) {
-    std::ranges::stable_sort(parts_, {}, [](const Part& part) { return part.chunk->size; });
-    // A range that reaches deep gives its deepest chunks first, so that its lower end retreats.
-    if (target == nullptr) return;
-    const auto limit = static_cast<double>(target->range.size.count) * tuning.deep;
-    if (static_cast<double>(target->depth().count) <= limit) return;
-    for (std::size_t i = 0; i < parts_.size(); ++i)
-      if (parts_[i].chunk->range == target) deepest_.push_back(i);
-    std::ranges::sort(deepest_, {}, [&](std::size_t i) { return parts_[i].chunk->address; });
+/// Whole chunks that have `wanted` bytes: each the smallest that is enough, else the largest.
+std::vector<Part> choose_chunks(std::vector<Part> wholes, Bytes wanted) {
+  std::ranges::stable_sort(wholes, {}, [](const Part& part) { return part.chunk->size; });
+  std::vector<Part> chosen;
+  while (wanted.count > 0 && !wholes.empty()) {
+    const auto enough = std::ranges::lower_bound(wholes, wanted, {}, [](const Part& part) { return part.chunk->size; });
+    const auto best = enough == wholes.end() ? std::prev(enough) : enough;
+    chosen.push_back(*best);
+    wanted = wanted.excess_over(best->chunk->size);
+    wholes.erase(best);  // at the end, unless it is the last one
   }
-
-  std::vector<Part> choose(Bytes wanted) {
-    for (const std::size_t i : deepest_)
-      if (chosen_bytes_ < wanted && parts_[i].chunk->size <= wanted - chosen_bytes_) use(i);
-    while (chosen_bytes_ < wanted) {
-      while (largest_ > 0 && is_used_[largest_ - 1]) --largest_;
-      if (largest_ == 0) break;
-      const Bytes missing = wanted - chosen_bytes_;
-      std::size_t best = largest_ - 1;
-      if (parts_[best].chunk->size >= missing) {
-        const auto from =
-            std::lower_bound(parts_.begin(), parts_.begin() + static_cast<std::ptrdiff_t>(largest_), missing,
-                             [](const Part& part, Bytes size) { return part.chunk->size < size; });
-        best = static_cast<std::size_t>(from - parts_.begin());
-        while (is_used_[best]) ++best;
-      }
-      use(best);
-    }
-    return std::move(chosen_);
-  }
-
- private:
-  void use(std::size_t i) {
-    is_used_[i] = true;
-    chosen_.push_back(parts_[i]);
-    chosen_bytes_ = chosen_bytes_ + parts_[i].chunk->size;
-  }
-
-  std::vector<Part> parts_;  // from the smallest chunk up
-  std::vector<bool> is_used_;
-  std::vector<std::size_t> deepest_;
-  std::size_t largest_;  // behind the largest that may be unused
-  std::vector<Part> chosen_;
-  Bytes chosen_bytes_;
-};
+  return chosen;
+}
 
 /// What a free run could grow to: itself and the addresses without memory right below it.
 Bytes reach(const Block& run) {
@@ -143,7 +107,7 @@ std::optional<Plan> plan_whole(const LakeMap& map, const Wish& wish, const Place
   if (whole_bytes + wish.room < need) return std::nullopt;
   const Bytes fresh = need.excess_over(whole_bytes);
   Plan plan{.place = place, .fresh = chunk_sizes(map, tuning, fresh, wish.size)};
-  plan.moved = Chooser(wholes, place.range, tuning).choose(need - fresh);
+  plan.moved = choose_chunks(wholes, need - fresh);
   return plan;
 }
 
@@ -162,7 +126,7 @@ std::optional<Plan> plan_parts(const LakeMap& map, const Wish& wish, const Place
     if (!odd || total_of(firsts) + odd->size() < rest) return std::nullopt;
     rest = rest.excess_over(odd->size());
     // The part may be larger than the rest; then not every chunk is needed.
-    if (rest.count == 0) wholes = Chooser(wholes, place.range, tuning).choose(all.excess_over(odd->size()));
+    if (rest.count == 0) wholes = choose_chunks(wholes, all.excess_over(odd->size()));
   }
   Plan plan{.place = place, .moved = std::move(wholes), .fresh = chunk_sizes(map, tuning, room, wish.size), .odd = odd};
   plan.borrowed = choose_first_parts(std::move(firsts), map.up(rest));

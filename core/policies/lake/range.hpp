@@ -63,8 +63,6 @@ class Range final : public SegmentMemory {
     return number < chunks_.size() ? chunks_[number] : nullptr;
   }
   void set_chunk(AddressRange pages, LakeChunk* chunk);
-  /// How much of it was ever used, from the top.
-  [[nodiscard]] Bytes depth() const { return page * chunks_.size(); }
 
  private:
   [[nodiscard]] std::size_t page_of(Address address) const {

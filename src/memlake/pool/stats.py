@@ -113,7 +113,7 @@ class PoolStats:
 
     @property
     def aliasing(self) -> str | None:
-        """The level of aliasing in force: ``"none"``, ``"whole"`` or ``"prefix"``; None if the policy has no such level.
+        """The level of aliasing in force: ``"none"``, ``"whole"`` or ``"prefix"``; None if the policy has none.
 
         A pool lowers its level if the driver refuses a second mapping. See `memlake.policies.LakeOptions`.
         """
