@@ -34,8 +34,10 @@ LINTS := $(addprefix lint-,ruff mypy clang-format layers guards file-length word
 help: ## list what make can do here
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(PACKAGE_INSTALLED) ## build, and ask which allocator makes a fine-tuning job fit on 64 GiB, without a GPU
+demo: $(PACKAGE_INSTALLED) ## build, ask which allocator makes a job fit on 64 GiB, and draw a gather, without a GPU
 	@$(BIN)/python examples/will_it_fit.py
+	@printf '\n3. python examples/gather_scattered_memory.py\n\n'
+	@$(BIN)/python examples/gather_scattered_memory.py
 
 test: test-native test-python ## build, and run the whole test-suite (C++ and Python)
 

@@ -27,6 +27,29 @@ def test_the_demo_says_in_one_sentence_who_dies():
     assert max(map(len, text.splitlines())) <= 120
 
 
+def test_lake_gathers_what_both_allocators_of_pytorch_refuse_and_the_pictures_show_it():
+    text = run(next(path for path in EXAMPLES if path.stem == "gather_scattered_memory")).stdout
+    assert re.findall(r"^(\w+) +(out of memory|ok) ", text, re.MULTILINE) == [
+        ("caching", "out of memory"),
+        ("expandable", "out of memory"),
+        ("lake", "ok"),
+    ]
+    lines = re.findall(r"^   \|(.*)\|$", text, re.MULTILINE)
+    before, after = "".join(lines[: len(lines) // 2]), "".join(lines[len(lines) // 2 :])
+    assert len(before) == len(after)
+    # The 192 characters of 2 MiB of the new buffer lie side by side, where there was no memory.
+    assert after.count("O") == 192
+    assert "O" * 192 in after
+    assert before[after.index("O") :][:187] == " " * 187
+    assert max(map(len, re.findall(r"\.+", before))) < 10
+    # What is in use did not move.
+    assert [at for at, shown in enumerate(before) if shown == "#"] == [
+        at for at, shown in enumerate(after) if shown == "#"
+    ]
+    assert re.search(r"lake mapped \d+ free chunks at the new addresses and created 0\.", text)
+    assert max(map(len, text.splitlines())) <= 120
+
+
 def test_stitching_by_hand_proves_what_it_says_in_little_memory():
     text = run(next(path for path in EXAMPLES if path.stem == "stitch_by_hand")).stdout
     assert "free in all        10 GiB" in text
