@@ -599,10 +599,14 @@ class ReplayReport:
         """Driver time by the cost table."""
 
     @property
+    def longest_us(self) -> float:
+        """Driver time of the request that took the most, by the cost table."""
+
+    @property
     def host_waits(self) -> int: ...
 
     @property
-    def counters(self) -> dict[str, int | float]:
+    def counters(self) -> dict[str, int | float | str]:
         """What only this policy counts."""
 
     @property

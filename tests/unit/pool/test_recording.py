@@ -48,7 +48,9 @@ def run_at_random(pool, gpu, seed):
     return live
 
 
-@pytest.mark.parametrize("policy", ["lake", "caching", "expandable", "direct", "max_split_size_mb:21"])
+@pytest.mark.parametrize(
+    "policy", ["lake,aliasing:none", "lake,aliasing:prefix", "caching", "expandable", "direct", "max_split_size_mb:21"]
+)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_recording_replays_to_the_same_result(memlake_emulator, tmp_path, policy, seed):
     (gpu,) = memlake_emulator.emulate(memory="96MiB", backing="none", streams="manual")
@@ -66,8 +68,10 @@ def test_a_recording_replays_to_the_same_result(memlake_emulator, tmp_path, poli
     )
     assert (again.num_ooms, again.num_alloc_retries) == (stats.num_ooms, stats.num_alloc_retries)
     assert again.fits == (stats.num_ooms == 0)
-    made = {name: stats.driver_calls.get(name, 0) for name in CALLS}
-    assert {name: again.driver_calls.get(name, 0) for name in CALLS} == made
+    # A recording does not tell when a pool learned that a stream had passed, so old second mappings may end later.
+    calls = [name for name in CALLS if name != "cuMemUnmap" or stats.aliasing != "prefix"]
+    made = {name: stats.driver_calls.get(name, 0) for name in calls}
+    assert {name: again.driver_calls.get(name, 0) for name in calls} == made
     del live
 
 
