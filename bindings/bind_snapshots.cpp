@@ -1,7 +1,10 @@
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -50,23 +53,31 @@ nb::object or_fault(Work work) {
   }
 }
 
-nb::object read_segments_of(SnapshotReader& self, const PickleNode& list) {
-  if (list.value.kind() != pickles::Kind::list) throw nb::type_error("segments must be a list");
+/// The items of a list of the reader's own pickle; none if there is no list.
+std::span<const pickles::Value> items_of(const SnapshotReader& self, const std::optional<PickleNode>& list) {
+  if (!list) return {};
+  if (list->file != self.file || list->value.kind() != pickles::Kind::list)
+    throw nb::type_error("the node must be a list of the reader's pickle");
+  return self.file->document->items(list->value);
+}
+
+nb::object read_segments_of(SnapshotReader& self, const std::optional<PickleNode>& list) {
+  const std::span<const pickles::Value> items = items_of(self, list);
   return or_fault([&]() -> nb::object {
-    auto result = without_gil([&] { return snapshots::read_segments(*self.file->document, list.value, *self.stacks); });
+    auto result = without_gil([&] { return snapshots::read_segments(*self.file->document, items, *self.stacks); });
     if (const auto* wrong = std::get_if<snapshots::WrongSegment>(&result))
       return nb::make_tuple(wrong->segment, wrong->block ? nb::object(nb::int_(*wrong->block)) : nb::none());
     return nb::cast(std::get<snapshots::SegmentColumns>(std::move(result)));
   });
 }
 
-nb::object read_events_of(SnapshotReader& self, const PickleNode& list, const snapshots::SegmentColumns& segments,
-                          const nb::int_& device) {
-  if (list.value.kind() != pickles::Kind::list) throw nb::type_error("events must be a list");
+nb::object read_events_of(SnapshotReader& self, const std::optional<PickleNode>& list,
+                          const snapshots::SegmentColumns& segments, const nb::int_& device) {
+  const std::span<const pickles::Value> items = items_of(self, list);
   const int number = to_int(device, "device");
   return or_fault([&]() -> nb::object {
     auto result = without_gil([&] {
-      return snapshots::read_events(*self.file->document, list.value, segments, static_cast<std::uint32_t>(number),
+      return snapshots::read_events(*self.file->document, items, segments, static_cast<std::uint32_t>(number),
                                     *self.stacks);
     });
     if (const auto* wrong = std::get_if<snapshots::WrongEvent>(&result)) return nb::int_(wrong->event);
@@ -180,12 +191,13 @@ void bind_snapshots(nb::module_& m) {
 
   nb::class_<SnapshotReader>(m, "SnapshotReader", "Reads the parts of one snapshot; their stacks are in one table.")
       .def(nb::init<const PickleNode&>(), nb::arg("node"))
-      .def("read_segments", &read_segments_of, nb::arg("segments"),
-           nb::sig("def read_segments(self, segments: PickleNode) -> SegmentColumns | tuple[int, int | None] | "
+      .def("read_segments", &read_segments_of, nb::arg("segments").none(),
+           nb::sig("def read_segments(self, segments: PickleNode | None) -> SegmentColumns | tuple[int, int | None] | "
                    "PickleFault"),
            "The segments of a list; or the first wrong one, with the place of its first wrong block or None.")
-      .def("read_events", &read_events_of, nb::arg("events"), nb::arg("segments"), nb::arg("device"),
-           nb::sig("def read_events(self, events: PickleNode, segments: SegmentColumns, device: int) -> DeviceEvents | "
+      .def("read_events", &read_events_of, nb::arg("events").none(), nb::arg("segments"), nb::arg("device"),
+           nb::sig("def read_events(self, events: PickleNode | None, segments: SegmentColumns, device: int) -> "
+                   "DeviceEvents | "
                    "int | PickleFault"),
            "The events of a list; or the first wrong one.")
       .def("take_stacks", &take_stacks, nb::sig("def take_stacks(self) -> dict[str, Any]"),

@@ -14,11 +14,11 @@ enum class FaultKind : std::uint8_t {
   memo_order,       ///< place `number` of the memo is set, but `other` is the next one
   text_too_long,    ///< a text of `number` bytes goes beyond the end
   text_encoding,    ///< a text is not UTF-8
-  number_too_long,  ///< a number has `number` bytes
+  number_too_long,  ///< a number has `number` bytes, and `other` are the most
   no_dict,          ///< entries without a dict
   no_list,          ///< items without a list
   key,              ///< a key of a dict is no text; `words` has its type
-  protocol,         ///< protocol `number` is not known
+  protocol,         ///< protocol `number` is not known; `other` is the newest
   opcode,           ///< opcode `number` is not for plain data; `words` has the texts among its last two operands
   memory,           ///< the values take more memory than is allowed
 };

@@ -147,7 +147,7 @@ class Interpreter {
 
   /// A number of `length` bytes after the opcode and `head` bytes more.
   void push_long(std::uint64_t head, std::uint64_t length) {
-    if (length > kLongestNumber) refuse(FaultKind::number_too_long, length);
+    if (length > kLongestNumber) refuse(FaultKind::number_too_long, length, kLongestNumber);
     need(head + length);
     const std::uint8_t* bytes = data_ + at_ + 1 + head;
     const bool is_negative = length > 0 && bytes[length - 1] >= 0x80;
@@ -344,7 +344,8 @@ class Interpreter {
         at_ += 9;
         return;
       case 0x80:  // PROTO
-        if (argument<std::uint8_t>() > kNewestProtocol) refuse(FaultKind::protocol, argument<std::uint8_t>());
+        if (argument<std::uint8_t>() > kNewestProtocol)
+          refuse(FaultKind::protocol, argument<std::uint8_t>(), kNewestProtocol);
         at_ += 2;
         return;
       default: {

@@ -42,9 +42,9 @@ struct Carried {
 
 class EventReader {
  public:
-  EventReader(pickles::Document& document, Value events, Stacks& stacks)
+  EventReader(pickles::Document& document, std::span<const Value> events, Stacks& stacks)
       : document_(document),
-        events_(document.items(events)),
+        events_(events),
         stacks_(stacks),
         fields_(document, {"action", "addr", "size", "stream", "time_us", "device_free", "frames", kLabels[0],
                            kLabels[1], kLabels[2], kLabels[3]}),
@@ -326,7 +326,7 @@ class EventReader {
 
 }  // namespace
 
-std::variant<DeviceEvents, WrongEvent> read_events(pickles::Document& document, Value events,
+std::variant<DeviceEvents, WrongEvent> read_events(pickles::Document& document, std::span<const Value> events,
                                                    const SegmentColumns& segments, std::uint32_t device,
                                                    Stacks& stacks) {
   EventReader reader(document, events, stacks);

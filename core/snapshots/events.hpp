@@ -5,7 +5,9 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -66,8 +68,8 @@ struct WrongEvent {
   std::uint64_t event = 0;
 };
 
-/// pre: `events` is a list. Throws pickles::Refused if the rows take too much memory.
-std::variant<DeviceEvents, WrongEvent> read_events(pickles::Document& document, pickles::Value events,
+/// Throws pickles::Refused if the rows take too much memory.
+std::variant<DeviceEvents, WrongEvent> read_events(pickles::Document& document, std::span<const pickles::Value> events,
                                                    const SegmentColumns& segments, std::uint32_t device,
                                                    Stacks& stacks);
 

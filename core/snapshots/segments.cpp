@@ -125,10 +125,11 @@ class SegmentReader {
 
 }  // namespace
 
-std::variant<SegmentColumns, WrongSegment> read_segments(pickles::Document& document, Value segments, Stacks& stacks) {
+std::variant<SegmentColumns, WrongSegment> read_segments(pickles::Document& document, std::span<const Value> segments,
+                                                         Stacks& stacks) {
   SegmentReader reader(document, stacks);
   std::uint64_t number = 0;
-  for (const Value segment : document.items(segments))
+  for (const Value segment : segments)
     if (const auto wrong = reader.read(number++, segment)) return *wrong;
   return reader.take();
 }

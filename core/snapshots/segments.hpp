@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <variant>
 #include <vector>
 
@@ -41,8 +42,8 @@ struct WrongSegment {
   std::optional<std::uint64_t> block = std::nullopt;
 };
 
-/// pre: `segments` is a list. Throws pickles::Refused if they take too much memory.
-std::variant<SegmentColumns, WrongSegment> read_segments(pickles::Document& document, pickles::Value segments,
-                                                         Stacks& stacks);
+/// Throws pickles::Refused if the segments take too much memory.
+std::variant<SegmentColumns, WrongSegment> read_segments(pickles::Document& document,
+                                                         std::span<const pickles::Value> segments, Stacks& stacks);
 
 }  // namespace memlake::snapshots

@@ -657,6 +657,120 @@ def replay_record(emulator: Driver, policy: str, op: Annotated[NDArray[numpy.uin
     for this call. policy: one of PyTorch's, as parse_policy() takes it. tie_break: 'age' or 'address'. Runs without the GIL.
     """
 
+class PickleFault:
+    """Why a pickle is refused."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def at(self) -> int:
+        """The byte."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def other(self) -> int: ...
+
+    @property
+    def words(self) -> list[bytes]: ...
+
+class PickleNode:
+    """A value inside a pickle, which it keeps alive."""
+
+    @property
+    def kind(self) -> str:
+        """'dict', 'list', 'tuple' or 'scalar'."""
+
+    def get(self, key: str) -> PickleNode | None:
+        """The value of a key; None if there is none, or if this is no dict."""
+
+    def keys(self) -> list[str]:
+        """The keys of a dict."""
+
+    def __len__(self) -> int: ...
+
+    def item(self, place: int) -> PickleNode:
+        """An item of a list or of a tuple."""
+
+    def plain(self) -> object:
+        """What Python would have unpickled. MemoryError if it is too much."""
+
+    def shallow(self) -> object:
+        """The same, but containers inside it are empty."""
+
+def read_pickle(data: bytes, allowed: int, progress: object | None) -> PickleNode | PickleFault:
+    """
+    Reads a pickle of plain data; imports and calls nothing. allowed: the bytes that the values may take.
+    progress: called with the bytes that are read, from time to time. Runs without the GIL.
+    """
+
+class SegmentColumns:
+    """The segments of a snapshot and their blocks."""
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """
+        One array for each column. Those of blocks begin with block_; first_block has one more than segments.
+        States of blocks: 0 live, 1 pending, 2 free.
+        """
+
+class DeviceEvents:
+    """The events of one device as rows of a trace."""
+
+    def take_rows(self) -> dict[str, NDArray[Any]]:
+        """
+        One array for each column. Call it once: the arrays move to the caller.
+        """
+
+    def take_others(self) -> dict[str, NDArray[Any]]:
+        """The events that are no rows. Call it once."""
+
+    def take_labels(self) -> dict[str, tuple[NDArray[Any], list[str]]]:
+        """
+        For each label that a row has: a number for each row, and the text of each number. Call it once.
+        """
+
+    @property
+    def ignored(self) -> list[tuple[str, int]]:
+        """Unknown actions and how many there were."""
+
+    @property
+    def has_times(self) -> bool: ...
+
+    @property
+    def has_unknown_stream(self) -> bool: ...
+
+    @property
+    def num_carried(self) -> int: ...
+
+    @property
+    def implied_frees(self) -> int: ...
+
+    @property
+    def unmatched_frees(self) -> int: ...
+
+class SnapshotReader:
+    """Reads the parts of one snapshot; their stacks are in one table."""
+
+    def __init__(self, node: PickleNode) -> None: ...
+
+    def read_segments(self, segments: PickleNode | None) -> SegmentColumns | tuple[int, int | None] | PickleFault:
+        """
+        The segments of a list; or the first wrong one, with the place of its first wrong block or None.
+        """
+
+    def read_events(self, events: PickleNode | None, segments: SegmentColumns, device: int) -> DeviceEvents | int | PickleFault:
+        """The events of a list; or the first wrong one."""
+
+    def take_stacks(self) -> dict[str, Any]:
+        """
+        The table of stacks: starts, frames; filename, line and name of each frame; texts. Call it once.
+        """
+
+def event_kinds() -> list[str]:
+    """The kinds of DeviceEvents.take_others()."""
+
 def set_undo_failure_hook(hook: object | None) -> None:
     """
     hook(call: str, code: int, detail: str) is told when the undo call of a dropped owner fails. None removes it.

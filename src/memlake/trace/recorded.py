@@ -71,6 +71,7 @@ class RecordedEvent:
         stream: the number of the stream in the trace.
         time: the time in microseconds, as in the trace; None if times were not recorded.
         device_free: for ``"oom"``, the free memory that the driver reported.
+        stack: the stack of the event, as a place in `Context.stacks` of the trace; 0 if none was recorded.
     """
 
     row: int
@@ -80,6 +81,7 @@ class RecordedEvent:
     stream: int
     time: int | None = None
     device_free: int | None = None
+    stack: int = 0
 
 
 @dataclass(frozen=True, eq=False)

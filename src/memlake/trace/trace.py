@@ -18,11 +18,13 @@ from memlake.units import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     import numpy.typing as npt
 
+    from memlake.trace.context import Context
     from memlake.trace.recorded import Recorded
+    from memlake.trace.stacks import Frame
     from memlake.units import Size
 
 __all__ = ["Row", "Step", "Trace"]
@@ -70,6 +72,7 @@ class Trace:
         tags: Iterable[str] = (),
         metadata: Mapping[str, Any] | None = None,
         recorded: Recorded | None = None,
+        context: Context | None = None,
     ) -> None:
         """Makes a trace from columns and copies them. Ids may be any numbers; the trace numbers the allocations anew.
 
@@ -78,6 +81,7 @@ class Trace:
         """
         self._tags: tuple[str, ...] = tuple(tags)
         self._recorded = recorded
+        self._context = context
         try:
             self._metadata = json.dumps(dict(metadata or {}), sort_keys=True, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
@@ -89,9 +93,21 @@ class Trace:
         except column_rules.BadRowError as error:
             raise TraceFileError(error.reason, None, f"row {error.row}", error.hint, error.row) from None
         self._columns = columns
+        if context is not None:
+            try:
+                context.check(len(columns))
+            except ValueError as error:
+                raise TraceFileError(str(error)) from None
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: int | None = None, memory_limit: Size = "4GiB") -> Trace:
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        device: int | None = None,
+        memory_limit: Size = "4GiB",
+        progress: Callable[[int, int], object] | None = None,
+    ) -> Trace:
         """Reads a trace from a file. The content of the file tells its format.
 
         The formats are memlake's own ``.npz`` and text, PyTorch's memory snapshots (pickles, read without importing
@@ -102,6 +118,7 @@ class Trace:
             device: the device of a snapshot. None: the device with the most events. The metadata of the trace lists the
                 devices of the snapshot and names the chosen one.
             memory_limit: the most memory that reading may need. A file that needs more is refused.
+            progress: called with the bytes that are read and all bytes of the file, every few megabytes of a snapshot.
 
         Raises:
             TraceError: if the file is not a trace, or is damaged or malicious. The error names the file and the place,
@@ -111,14 +128,14 @@ class Trace:
         # Imported here, because the readers import this module.
         from memlake.trace.loading import load
 
-        return load(path, device, parse_bytes(memory_limit, what="memory_limit"))
+        return load(path, device, parse_bytes(memory_limit, what="memory_limit"), progress)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the trace to a file. The ending of the name selects the format.
 
-        ``.npz`` keeps everything except `recorded`; equal traces give equal files. ``.txt`` and ``.txt.gz`` keep the
-        operations, ids, bytes and streams. ``.parquet`` is for other programs and needs ``pip install
-        memlake[parquet]``. An existing file is replaced when the new one is complete.
+        ``.npz`` keeps everything, also `recorded` and `context`; the same trace gives the same bytes. ``.txt`` and
+        ``.txt.gz`` keep the operations, ids, bytes and streams. ``.parquet`` is for other programs and needs ``pip
+        install memlake[parquet]``. An existing file is replaced when the new one is complete.
 
         Raises:
             ConfigError: if the name has none of these endings, or the extra for Parquet is not installed.
@@ -173,8 +190,18 @@ class Trace:
 
     @property
     def recorded(self) -> Recorded | None:
-        """The record of the program's own allocator, if the file has one. It is neither saved nor compared."""
+        """The record of the program's own allocator, if the file has one. It is saved, but not compared."""
         return self._recorded
+
+    @property
+    def context(self) -> Context | None:
+        """Which code made each row: stacks, labels and annotations, if the file has them. Saved, but not compared."""
+        return self._context
+
+    def stack_of(self, row: int) -> tuple[Frame, ...]:
+        """Returns the stack of a row from the innermost frame outwards; empty if none was recorded."""
+        row = range(len(self))[row]
+        return () if self._context is None else self._context.stacks[int(self._context.stack[row])]
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -241,8 +268,9 @@ class Trace:
             start, stop, stride = key.indices(len(self))
             if stride != 1:
                 raise ConfigError("a trace is cut in one piece: trace[start:stop], without a stride")
-            part = cut(self._columns, start, stop)
-            return Trace(**part, tags=self.tags, metadata=self.metadata)  # type: ignore[arg-type]
+            part, rows = cut(self._columns, start, stop)
+            context = None if self._context is None else self._context.at_rows(rows)
+            return Trace(**part, tags=self.tags, metadata=self.metadata, context=context)  # type: ignore[arg-type]
         row = range(len(self))[key]
         return Row(
             Op(self.op[row]),

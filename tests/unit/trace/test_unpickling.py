@@ -13,7 +13,7 @@ from memlake.trace.unpickling import unpickle
 
 
 def read(data, memory_limit=2**32):
-    return unpickle(Source("file.pickle", data, memory_limit))
+    return unpickle(Source("file.pickle", data, memory_limit)).plain()
 
 
 PLAIN = {
