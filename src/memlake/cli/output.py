@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memlake.reports.terminal import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["Progress", "print_json"]
 
@@ -19,8 +22,10 @@ def print_json(value: dict[str, Any]) -> None:
 class Progress:
     """A progress line on stderr. It is shown only on a terminal."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, shown: Callable[[int], str] = str) -> None:
+        """`shown` writes the numbers of parts as text."""
         self._what = what
+        self._shown = shown
         self._is_shown = sys.stderr.isatty()
 
     def __enter__(self) -> Progress:
@@ -30,7 +35,7 @@ class Progress:
     def __call__(self, done: int, total: int) -> None:
         """Shows how many parts are done."""
         bar = "#" * (20 * done // total)
-        self._draw(f"{self._what} [{bar:<20}] {done}/{total}")
+        self._draw(f"{self._what} [{bar:<20}] {self._shown(done)} of {self._shown(total)}")
 
     def __exit__(self, *_: object) -> None:
         self._draw("")

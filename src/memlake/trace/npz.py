@@ -16,13 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from memlake.trace import npz_context, npz_record
 from memlake.trace.building import build
 from memlake.trace.failure import shorten
+from memlake.trace.operations import Op
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from memlake.trace.context import Context
+    from memlake.trace.recorded import Recorded
     from memlake.trace.source import Source
     from memlake.trace.trace import Trace
 
@@ -30,8 +34,9 @@ __all__ = ["read_npz", "write_npz"]
 
 NEEDED = ("op", "id", "bytes", "stream")
 OPTIONAL = ("tag", "time")
-TEXTS = ("tags", "meta")
-# A trace has eight members with less than 100 bytes each in the directory. A malicious zip may declare millions.
+EXTRAS = (*npz_context.COLUMNS, *npz_record.COLUMNS)
+TEXTS = ("tags", "meta", *npz_context.TEXTS, *npz_record.TEXTS)
+# A trace has up to fifty members with less than 100 bytes each in the directory. A malicious zip may declare millions.
 LARGEST_DIRECTORY = 64 * 1024
 LARGEST_TEXT = 64 * 1024**2
 END_OF_DIRECTORY = struct.Struct("<4s4H2IH")
@@ -78,11 +83,37 @@ def read_npz(source: Source) -> Trace:
     if not isinstance(metadata, dict):
         raise source.error("must be a JSON object", "member meta")
     columns = {name: arrays[name] for name in (*NEEDED, *OPTIONAL) if name in arrays}
-    return build(source, lambda row: f"row {row}", **columns, tags=tags, metadata=metadata)
+    recorded, context = _extras(source, arrays)
+    return build(
+        source,
+        lambda row: f"row {row}",
+        **columns,
+        tags=tags,
+        metadata=metadata,
+        recorded=recorded,
+        context=context,
+    )
+
+
+def _extras(source: Source, arrays: dict[str, npt.NDArray[Any]]) -> tuple[Recorded | None, Context | None]:
+    """Returns the record and the context of the trace, if the file has them."""
+    texts = {name: _json(source, arrays, name, None) for name in TEXTS[2:] if name in arrays}
+    counts = {name: len(arrays[name]) for name in EXTRAS if name in arrays}
+    if npz_record.record_memory(counts) > source.memory_limit:
+        hint = "raise memory_limit if you trust it"
+        raise source.error("has a record that takes more memory than is allowed", "member record.npy", hint)
+    try:
+        context = npz_context.context_from(arrays, texts)
+        num_allocations = int(np.count_nonzero(arrays["op"] == Op.ALLOCATE))
+        num_stacks = 1 if context is None else len(context.stacks)
+        recorded = npz_record.record_from(arrays, texts, len(arrays["op"]), num_allocations, num_stacks)
+    except (ValueError, OverflowError) as error:
+        raise source.error(f"has members that do not go together: {error}") from None
+    return recorded, context
 
 
 def write_npz(trace: Trace) -> bytes:
-    """Returns the bytes of the trace file. Equal traces give equal bytes."""
+    """Returns the bytes of the trace file. The same trace gives the same bytes."""
     arrays: dict[str, npt.NDArray[Any]] = {
         "op": trace.op,
         "id": trace.id,
@@ -94,10 +125,15 @@ def write_npz(trace: Trace) -> bytes:
     }
     if trace.time is not None:
         arrays["time"] = trace.time
+    members = [npz_record.record_members(trace.recorded)] if trace.recorded is not None else []
+    members += [npz_context.context_members(trace.context)] if trace.context is not None else []
+    for columns, texts in members:
+        arrays |= columns
+        arrays |= {name: np.array(json.dumps(value, sort_keys=True)) for name, value in texts.items()}
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, array in arrays.items():
-            # The default date of a member is 1980-01-01, so that equal traces give equal bytes.
+            # The default date of a member is 1980-01-01, so that the same trace gives the same bytes.
             member = zipfile.ZipInfo(f"{name}.npy")
             member.compress_type = zipfile.ZIP_DEFLATED
             content = io.BytesIO()
@@ -125,7 +161,7 @@ def _check_directory(source: Source) -> None:
 def _members(source: Source, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     """Returns the members of a trace, and checks that none occurs twice or is larger than the limit."""
     members: dict[str, zipfile.ZipInfo] = {}
-    names = {f"{name}.npy": name for name in (*NEEDED, *OPTIONAL, *TEXTS)}
+    names = {f"{name}.npy": name for name in (*NEEDED, *OPTIONAL, *EXTRAS, *TEXTS)}
     total = 0
     for info in archive.infolist():
         name = names.get(info.filename)

@@ -6,7 +6,7 @@ the tags of the trace say which code allocated.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -101,3 +101,7 @@ class Recorded:
     initial: tuple[RecordedSegment, ...] = field(default=(), repr=False)
     final: tuple[RecordedSegment, ...] = field(default=(), repr=False)
     is_complete: bool = False
+
+    def without_stacks(self) -> Recorded:
+        """Returns the same record without the stacks of its events."""
+        return replace(self, events=tuple(replace(event, stack=0) for event in self.events))

@@ -249,6 +249,20 @@ class Trace:
             raise ConfigError(f"no step from {first} to {last} in this trace; there are: {known}")
         return self[inside[0].start : inside[-1].stop]
 
+    def without_context(self) -> Trace:
+        """Returns the same trace without stacks, labels and annotations, whose names may be private."""
+        return Trace(
+            self.op,
+            self.id,
+            self.bytes,
+            self.stream,
+            time=self.time,
+            tag=self.tag,
+            tags=self.tags,
+            metadata=self.metadata,
+            recorded=None if self._recorded is None else self._recorded.without_stacks(),
+        )
+
     def __len__(self) -> int:
         return len(self._columns)
 
