@@ -7,7 +7,7 @@ the tags of the trace say which code allocated.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["Recorded", "RecordedBlock", "RecordedEvent", "RecordedSegment"]
 
 
-@dataclass(frozen=True)
-class RecordedBlock:
-    """A block of a segment.
+class RecordedBlock(NamedTuple):
+    """A block of a segment. It is a tuple, because a snapshot may have a hundred thousand blocks.
 
     Attributes:
         address: the address of the first byte.
