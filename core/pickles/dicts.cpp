@@ -43,7 +43,7 @@ void Dicts::set(Allowance& allowance, std::uint64_t place, std::span<const Value
     if (count == 0) return;
     const std::uint32_t shape = shape_with(allowance, std::span(keys).first(count));
     if (shape != kLoose) {
-      dict.values = arena_.keep(allowance, std::span(values).first(count));
+      dict.values = values_.keep(allowance, std::span(values).first(count));
       dict.shape = shape;
       return;
     }

@@ -66,7 +66,7 @@ class Dicts {
   static void set_loose(Allowance& allowance, Loose& loose, std::uint32_t key, Value value);
 
   SeededHash hash_;
-  Arena arena_;
+  ValueStore values_;
   Table<Dict> dicts_;
   std::vector<std::span<const std::uint32_t>> shapes_;
   std::deque<std::vector<std::uint32_t>> keys_;

@@ -5,16 +5,16 @@
 namespace memlake::pickles {
 
 std::uint64_t Sequences::add_tuple(Allowance& allowance, std::span<const Value> items) {
-  return tuples_.add(allowance, {arena_.keep(allowance, items), items.size()});
+  return tuples_.add(allowance, {values_.keep(allowance, items), items.size()});
 }
 
 std::span<const Value> Sequences::share(Allowance& allowance, std::span<const Value> items) {
-  if (items.size() > kLongestShared) return {arena_.keep(allowance, items), items.size()};
+  if (items.size() > kLongestShared) return {values_.keep(allowance, items), items.size()};
   const std::uint64_t hashed = hash(items);
   const std::uint32_t known =
       index_.find(hashed, [&](std::uint32_t place) { return std::ranges::equal(shared_[place], items); });
   if (known != InternIndex::kNone) return shared_[known];
-  const std::span<const Value> kept(arena_.keep(allowance, items), items.size());
+  const std::span<const Value> kept(values_.keep(allowance, items), items.size());
   if (shared_.size() < InternIndex::kNone) {
     const auto place = static_cast<std::uint32_t>(shared_.add(allowance, kept));
     index_.add(allowance, hashed, place, [this](std::uint32_t other) { return hash(shared_[other]); });

@@ -36,7 +36,7 @@ class Sequences {
   std::span<const Value> share(Allowance& allowance, std::span<const Value> items);
 
   SeededHash hash_;
-  Arena arena_;
+  ValueStore values_;
   Table<std::span<const Value>> lists_;
   Table<std::span<const Value>> tuples_;
   Table<std::span<const Value>> shared_;

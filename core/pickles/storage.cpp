@@ -4,7 +4,7 @@
 
 namespace memlake::pickles {
 
-Value* Arena::keep(Allowance& allowance, std::span<const Value> values) {
+Value* ValueStore::keep(Allowance& allowance, std::span<const Value> values) {
   if (values.empty()) return nullptr;
   allowance.spend(values.size_bytes());
   Value* place = nullptr;

@@ -55,7 +55,7 @@ class Table {
 };
 
 /// Arrays of values that stay until the end.
-class Arena {
+class ValueStore {
  public:
   Value* keep(Allowance& allowance, std::span<const Value> values);
 

@@ -168,7 +168,7 @@ BOMBS = {
     "dicts with a key twice": nested_entries(2**17),
     "memo": b"]" + b"\x94" * 2**21,
     "growing lists": b"]\x94N" + b"a]\x94NaN" * 2**17,
-    "texts": b"".join(b"\x8c\x04%04x" % number for number in range(2**16)),
+    "texts": b"".join(b"\x8c\x05%05x" % number for number in range(2**18)),
     "floats": (b"G" + bytes(8)) * 2**18,
     "numbers": (b"\x8a\x10" + b"\x7f" * 16) * 2**17,
 }
