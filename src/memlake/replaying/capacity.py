@@ -8,7 +8,7 @@ from memlake.errors import ConfigError
 from memlake.units import Size, format_bytes, parse_bytes
 
 if TYPE_CHECKING:
-    from memlake.trace import Trace
+    from memlake.trace import Recorded, Trace
 
 __all__ = ["GRID", "LARGEST_DEVICE", "capacity_of", "known_capacity", "limit_of"]
 
@@ -33,7 +33,7 @@ def capacity_of(trace: Trace, capacity: Size | None) -> int:
                 f"at its peak {format_bytes(trace.peak_live)} are live"
             )
         return known
-    nbytes = parse_bytes(capacity, what="capacity")
+    nbytes = parse_bytes(capacity, what="capacity", round_down=True)
     if not GRID <= nbytes <= LARGEST_DEVICE:
         raise ConfigError(f"capacity must be between 2 MiB and 16 TiB, got {format_bytes(nbytes)}")
     return nbytes
@@ -43,15 +43,25 @@ def known_capacity(trace: Trace) -> int | None:
     """Returns the capacity from the metadata of a trace, or from a recorded failure; None if it has neither.
 
     When PyTorch runs out of memory, it records the free memory of the driver. The capacity is that memory plus the
-    memory that PyTorch held.
+    memory that PyTorch held. If the driver had enough, a limit of the process refused the request; then the capacity is
+    what PyTorch held at most, because the limit itself is not recorded.
     """
     told = trace.metadata.get("capacity")
     if isinstance(told, int) and not isinstance(told, bool) and GRID <= told <= LARGEST_DEVICE:
         return told
-    if trace.recorded is None:
-        return None
-    held = sum(segment.nbytes for segment in trace.recorded.initial)
-    for event in trace.recorded.events:
+    if trace.oom is not None and trace.oom.capacity is not None:
+        policy = trace.settings.policy
+        # A limit that the settings name is applied by the policy itself.
+        is_limited = trace.oom.is_limited and (policy is None or policy.memory_fraction == 1)
+        size = _most_held(trace.recorded, trace.oom.held) if is_limited else trace.oom.capacity
+        return min(size, LARGEST_DEVICE) if size >= GRID else None
+    return None if trace.recorded is None else _capacity_of_record(trace.recorded)
+
+
+def _capacity_of_record(recorded: Recorded) -> int | None:
+    """Returns the capacity at the first failure of a record that was made without metadata."""
+    held = sum(segment.nbytes for segment in recorded.initial)
+    for event in recorded.events:
         if event.kind in ("segment_alloc", "segment_map"):
             held += event.nbytes
         elif event.kind in ("segment_free", "segment_unmap"):
@@ -61,12 +71,26 @@ def known_capacity(trace: Trace) -> int | None:
     return None
 
 
+def _most_held(recorded: Recorded | None, least: int) -> int:
+    """Returns the most that the program's own allocator held, at least `least`."""
+    if recorded is None:
+        return least
+    held = most = sum(segment.nbytes for segment in recorded.initial)
+    for event in recorded.events:
+        if event.kind in ("segment_alloc", "segment_map"):
+            held += event.nbytes
+        elif event.kind in ("segment_free", "segment_unmap"):
+            held -= event.nbytes
+        most = max(most, held)
+    return max(most, least)
+
+
 def limit_of(limit: Size | None, own_limit: int | None, capacity: int) -> int | None:
     """Returns the smaller of a given limit and the limit of the policy; None if there is neither.
 
     Raises:
         ConfigError: if the limit is not a size.
     """
-    asked = None if limit is None else parse_bytes(limit, of=capacity, what="limit")
+    asked = None if limit is None else parse_bytes(limit, of=capacity, what="limit", round_down=True)
     given = [value for value in (asked, own_limit) if value is not None]
     return min(given) if given else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlake.reports.terminal import print_table, print_text
+from memlake.reports.trust import print_trust
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from memlake.replaying import ReplayResult
 
 __all__ = ["print_comparison"]
+
+
+_OUTCOMES = {"ok": "fits", "unknown": "unknown"}
 
 
 def print_comparison(comparison: Comparison) -> None:
@@ -23,9 +27,11 @@ def print_comparison(comparison: Comparison) -> None:
     headers = ("policy", "outcome", "held peak", "live/held", "retries", "waits", "calls", "driver ms", "ns/row")
     print_table(headers, [_line(result) for result in comparison], left=2)
     print()
+    own = {result.policy for result in comparison if comparison.is_own(result)}
     for name, summary in {result.policy: result.options.summary for result in comparison}.items():
-        print(f"{name}: {summary}")
+        print(f"{name}: {summary}{'; the job ran under it' if name in own else ''}")
     print()
+    print_trust(comparison.reproduction, comparison.notes)
     print_text(comparison.sentence)
 
 
@@ -35,7 +41,7 @@ def _line(result: ReplayResult) -> tuple[str, ...]:
     modelled = result.modelled_driver_ms
     return (
         result.label,
-        "fits" if failure is None else f"out of memory at row {failure.row}",
+        _OUTCOMES.get(result.outcome) or f"out of memory at row {failure.row if failure else result.rows}",
         format_bytes(result.peak_held),
         "-" if used is None else f"{used:.3f}",
         str(result.num_alloc_retries),

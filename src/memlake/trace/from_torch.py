@@ -5,6 +5,8 @@ appears only in a later free, or in the state at the end. The reader makes such 
 
 If a free is not completed at once, another stream used the block. The snapshot does not say which stream, so the trace
 names a stream that no other row uses.
+
+A request for which PyTorch had no memory is a row as well, and is freed by the next row.
 """
 
 from __future__ import annotations
@@ -16,11 +18,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlake.errors import ConfigError
+from memlake.trace.accelerator import accelerator_of
 from memlake.trace.building import build
 from memlake.trace.columns import read_only
+from memlake.trace.history_of_snapshot import history_of, pools_of
 from memlake.trace.initial_layout import Allocations, Carried, initial_segments
 from memlake.trace.operations import Op
 from memlake.trace.recorded import Recorded, RecordedEvent
+from memlake.trace.shortages_of_snapshot import shortages_of
 from memlake.trace.snapshot import LARGEST_ADDRESS, Fields, read_raw_snapshot, tag_of_frames
 from memlake.trace.streams import StreamNumbers
 
@@ -99,6 +104,8 @@ class _Import:
         self._initial: list[_Initial] = []
         self._num_allocations = 0
         self._events: list[RecordedEvent] = []
+        self._has_lost_events = False
+        """Whether a block was allocated while PyTorch recorded, and its event is missing."""
         self._counts = {"implied_frees": 0, "unmatched_frees": 0}
         self._ignored: dict[str, int] = {}
         self._unknown_stream: int | None = None
@@ -118,6 +125,8 @@ class _Import:
                 if block.address not in self._seen:
                     # No event names the block, so it was live during the whole record.
                     self._carry(block.address, block.requested, segment.stream, block.tag).nbytes = block.nbytes
+                    # PyTorch keeps the stack of an allocation only if it recorded the allocation.
+                    self._has_lost_events = self._has_lost_events or bool(block.tag)
         return self._build(has_times)
 
     def _read(self, fields: Fields, number: int, has_times: bool) -> None:
@@ -132,6 +141,8 @@ class _Import:
             address = fields.whole("addr", LARGEST_ADDRESS, 0)
             nbytes = fields.size("size", 0)
             self._events.append(RecordedEvent(len(self._op), action, address, nbytes, fields.stream(), self._now, free))
+            if action == "oom":
+                self._refuse(fields, nbytes)
         else:
             self._ignored[action[:100]] = self._ignored.get(action[:100], 0) + 1
 
@@ -147,6 +158,13 @@ class _Import:
         self._live[address] = self._num_allocations
         tag = self._tags.setdefault(tag_of_frames(fields.get("frames")), len(self._tags))
         self._add(Op.ALLOCATE, self._num_allocations, fields.size("size"), fields.stream(), address, tag)
+        self._num_allocations += 1
+
+    def _refuse(self, fields: Fields, nbytes: int) -> None:
+        """Adds the request for which PyTorch had no memory. No later event frees it, so the next row does."""
+        tag = self._tags.setdefault(tag_of_frames(fields.get("frames")), len(self._tags))
+        self._add(Op.ALLOCATE, self._num_allocations, nbytes, fields.stream(), 0, tag)
+        self._add(Op.FREE, self._num_allocations)
         self._num_allocations += 1
 
     def _free(self, fields: Fields, action: str, number: int) -> None:
@@ -219,17 +237,21 @@ class _Import:
 
         recorded = self._recorded(initial, ids, streams, final_id)
         first_time = self._record.events[0]["time_us"] if has_times else 0
+        op = _joined([Op.ALLOCATE] * shift, self._op, np.uint8)
+        all_ids = np.concatenate([np.arange(shift, dtype=np.uint64), ids])
+        nbytes = _joined([one.requested for one in initial], self._nbytes, np.uint64)
         return build(
             self._source,
             lambda row: f"row {row} (counting from 0) of device {self._device}",
-            op=_joined([Op.ALLOCATE] * shift, self._op, np.uint8),
-            id=np.concatenate([np.arange(shift, dtype=np.uint64), ids]),
-            bytes=_joined([one.requested for one in initial], self._nbytes, np.uint64),
+            op=op,
+            id=all_ids,
+            bytes=nbytes,
             stream=streams.of_all(_joined([one.stream for one in initial], self._stream, np.uint64)),
             tag=_joined(tags, self._tag, np.uint32),
             time=_joined([first_time] * shift, self._time, np.int64) if has_times else None,
             tags=list(self._tags),
-            metadata=self._metadata(streams, shift, recorded.is_complete),
+            metadata=self._metadata(streams, shift, recorded)
+            | {"shortages": [one.to_json() for one in shortages_of(recorded, op, all_ids, nbytes)]},
             recorded=recorded,
         )
 
@@ -257,19 +279,32 @@ class _Import:
         is_complete = not before and not initial and len(rows) > 0
         return Recorded(read_only(addresses), events, before, final, is_complete)
 
-    def _metadata(self, streams: StreamNumbers, num_carried: int, is_complete: bool) -> dict[str, Any]:
+    def _metadata(self, streams: StreamNumbers, num_carried: int, recorded: Recorded) -> dict[str, Any]:
         devices = self._snapshot.devices
+        settings = self._snapshot.settings
+        segments = self._record.segments
+        is_mapped = any(event.kind == "segment_map" for event in self._events)
+        history = history_of(recorded, self._record.events, settings, self._device, self._has_lost_events)
         return {
             "source": "PyTorch snapshot",
             "device": self._device,
             "device_chosen": self._why,
             "devices": {str(number): len(devices[number].events) for number in sorted(devices)[:100]},
+            "held_on_devices": {
+                str(number): sum(segment.nbytes for segment in devices[number].segments)
+                for number in sorted(devices)[:100]
+            },
             "streams": streams.handles,
             "unknown_stream": None if self._unknown_stream is None else streams.of(self._unknown_stream),
-            "is_complete": is_complete,
+            "is_complete": recorded.is_complete,
+            "history": history.to_json(),
+            "private_pools": pools_of(segments),
+            "torch": self._snapshot.versions.to_json(),
+            "accelerator": accelerator_of(segments, settings),
+            "is_expandable": is_mapped or any(segment.is_expandable for segment in segments),
             "num_carried": num_carried,
             "ignored_events": dict(list(self._ignored.items())[:100]),
-            "allocator_settings": self._snapshot.settings,
+            "allocator_settings": settings,
             **self._counts,
         }
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from memlake.trace.failure import shorten
 from memlake.trace.recorded import RecordedBlock, RecordedSegment
 from memlake.trace.streams import plain_stream
+from memlake.trace.torch_version import TorchVersions
 from memlake.trace.unpickling import unpickle
 from memlake.units import LARGEST_SIZE
 
@@ -86,10 +87,11 @@ class DeviceRecord:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A whole snapshot."""
+    """A whole snapshot, and the versions of PyTorch that may have written it."""
 
     devices: dict[int, DeviceRecord]
     settings: dict[str, Any]
+    versions: TorchVersions
 
 
 class Fields:
@@ -180,7 +182,14 @@ def read_raw_snapshot(source: Source) -> Snapshot:
             )
         if events:
             devices.setdefault(number, DeviceRecord()).events = events
-    return Snapshot(devices, _settings(raw.get("allocator_settings")))
+    versions = TorchVersions.of_snapshot(raw, _has_block_history(raw))
+    return Snapshot(devices, _settings(raw.get("allocator_settings")), versions)
+
+
+def _has_block_history(raw: dict[str, Any]) -> bool:
+    """Whether the blocks are those of torch 2.0. All blocks of a snapshot have the same keys."""
+    blocks: list[Any] = next((segment["blocks"] for segment in raw.get("segments") or () if segment.get("blocks")), [])
+    return bool(blocks) and "history" in blocks[0]
 
 
 def _segment(source: Source, fields: Fields, number: int) -> Segment:
@@ -236,7 +245,7 @@ def tag_of_frames(frames: Any) -> str:
 
 
 def _settings(raw: Any) -> dict[str, Any]:
-    """Returns the allocator's settings that are scalars or dicts of scalars; all known settings are."""
+    """Returns the allocator's settings that are scalars, or lists or dicts of scalars; all known settings are."""
     if type(raw) is not dict:
         return {}
     plain: dict[str, Any] = {}
@@ -249,6 +258,9 @@ def _settings(raw: Any) -> dict[str, Any]:
 
 
 def _scalar(value: Any) -> Any:
+    if type(value) is list:
+        # A flag per device; a device has one entry.
+        return [one for one in value[:100] if type(one) in (int, bool)]
     if type(value) is float:
         return value if abs(value) < float("inf") else None
     if type(value) is str:

@@ -9,7 +9,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
-from memlake.trace.failure import TraceFileError
+from memlake.trace.failure import MissingFileError, TraceFileError
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
@@ -167,6 +167,8 @@ def read_source(
             if found.st_size > memory_limit:
                 raise reader.too_large(found.st_size)
             return Source(name, reader.read_rest(head), memory_limit), identified
+    except FileNotFoundError as error:
+        raise MissingFileError(name) from error
     except OSError as error:
         raise TraceFileError(f"cannot be read: {error.strerror or error}", name) from error
 

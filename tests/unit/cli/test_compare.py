@@ -39,7 +39,10 @@ def test_the_table_ends_with_a_plain_sentence(capsys, compared_policies):
     rows = out.splitlines()[4 : 4 + len(compared_policies)]
     outcomes = [[name, "out" if name == "caching" else "fits"] for name in compared_policies]
     assert [line.split()[:2] for line in rows] == outcomes
-    assert " ".join(out.split()).endswith("use lake, or set PYTORCH_ALLOC_CONF=expandable_segments:True.")
+    assert " ".join(out.split()).endswith(
+        "use lake, or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (torch 2.10 and later also read "
+        "PYTORCH_ALLOC_CONF)."
+    )
     assert max(map(len, out.splitlines())) <= 110
 
 
@@ -171,7 +174,8 @@ def test_names_from_a_trace_cannot_write_to_the_terminal(capsys, tmp_path):
     import memlake
 
     path = tmp_path / "evil.npz"
-    memlake.Trace([0], [0], [2**40], tag=[0], tags=["\x1b]0;evil\x07"]).save(path)
-    code, out = compare(capsys, str(path), "--capacity", "2TiB", "--limit", "1GiB", "--policy", "caching")
+    memlake.Trace([0], [0], [2**40 + 512], tag=[0], tags=["\x1b]0;evil\x07"]).save(path)
+    limit = str(2**40 + 2**20)  # enough for the request, but not for a whole segment
+    code, out = compare(capsys, str(path), "--capacity", "2TiB", "--limit", limit, "--policy", "caching")
     assert code == 1
     assert "asked for by ?]0;evil?" in " ".join(out.split())

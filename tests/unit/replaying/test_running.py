@@ -1,7 +1,6 @@
 import dataclasses
 import json
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -244,9 +243,20 @@ def test_what_cannot_be_used_is_an_error_that_says_so(moe, arguments, sentence):
     assert sentence in str(refused.value)
 
 
-def test_a_path_is_not_a_trace_and_the_error_says_what_to_do():
-    for path in ("snapshot.pickle", Path("snapshot.pickle")):
-        with pytest.raises(memlake.ConfigError, match=r"memlake\.Trace\.load\(path\)"):
-            memlake.replay(path, "caching", "80GiB")
+def test_a_path_is_loaded(moe, tmp_path):
+    path = tmp_path / "moe.npz"
+    moe.save(path)
+    expected = memlake.replay(moe, "caching", "80GiB")
+    for given in (path, str(path)):
+        assert memlake.replay(given, "caching", "80GiB") == expected
+        assert memlake.compare(given, "80GiB", "caching")["caching"] == expected
+    assert memlake.fit(path, "caching")["caching"].min_capacity > moe.peak_live
+    for function in (memlake.replay, memlake.compare, memlake.fit):
+        with pytest.raises(FileNotFoundError, match=r"nothing\.npz: cannot be read") as missing:
+            function(tmp_path / "nothing.npz")
+        assert isinstance(missing.value, memlake.TraceError)
+
+
+def test_what_is_neither_a_trace_nor_a_path_is_refused():
     with pytest.raises(memlake.ConfigError, match=r"got NoneType$"):
         memlake.replay(None, "caching", "80GiB")
