@@ -66,6 +66,8 @@ def _too_much_is_live(comparison: Comparison, device: str, budget: int) -> str:
 
 def _undecided(comparison: Comparison, device: str, unknown: Sequence[ReplayResult]) -> str:
     ran = [result for result in unknown if result.ran]
+    if ran and ran[0].doubt:
+        return f"{device} it cannot be known whether the job fits. {ran[0].doubt}"
     held = [f"{result.label} {format_bytes(result.peak_held)}" for result in ran]
     live = format_bytes(comparison.peak_live)
     if comparison.history.kind == "state":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -143,8 +143,10 @@ def compare(
     mode = EventMode.parse(events)
     jobs = [partial(run, trace, options, size, mode, limit, samples=timeline) for options in chosen]
     results, reproduction = run_all_with(partial(reproduce, trace), jobs, progress)
+    # If the replay of what the job ran under is wrong, the others lack the same.
+    doubt = next((result.doubt for result in results if result.options == trace.settings.policy), "")
     return Comparison(
-        results=tuple(results),
+        results=tuple(replace(result, doubt=result.doubt or doubt) for result in results) if doubt else tuple(results),
         capacity=size,
         events=str(mode),
         num_rows=len(trace),

@@ -139,10 +139,12 @@ class Fit:
             verb = "does" if len(beyond) == 1 else "do"
             parts.append(f"{listed(beyond)} {verb} not run even on {format_bytes(self.largest_capacity)}")
         text = f"{live}: {', '.join(parts)}."
-        if any(result.result.outcome == "unknown" for result in self.results):
+        unknown = [result.result for result in self.results if result.result.outcome == "unknown"]
+        if unknown and self.history.kind in ("warm", "cut"):
             held = format_bytes(self.history.held_before)
             text += f" PyTorch held {held} when the record begins, so the job as a whole may need up to that."
-        return text
+        doubt = next((result.doubt for result in unknown if result.doubt), "")
+        return f"{text} {doubt}".rstrip()
 
     @property
     def _of_a_state(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
@@ -37,6 +38,13 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Prints the usage and the error, with a suggestion, and ends the program with 2."""
         super().error(message + self._suggestion(message))
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        # argparse ignores that a file cannot be written to, and the program would end with 0.
+        stream = file or sys.stderr
+        if message and stream is not None:
+            stream.write(message)
+            stream.flush()
 
     def _suggestion(self, message: str) -> str:
         if match := re.search(r"invalid choice: '([^']*)'", message):

@@ -27,8 +27,9 @@ def capacity_of(trace: Trace, capacity: Size | None) -> int:
     if capacity is None:
         known = known_capacity(trace)
         if known is None:
+            died = trace.oom.sentence if trace.oom is not None else "This trace does not tell;"
             raise ConfigError(
-                "how much memory has the device? This trace does not tell; "
+                f"how much memory has the device? {died} "
                 'say it with capacity (on the command line --capacity), for instance "80GiB"; '
                 f"at its peak {format_bytes(trace.peak_live)} are live"
             )
@@ -43,19 +44,19 @@ def known_capacity(trace: Trace) -> int | None:
     """Returns the capacity from the metadata of a trace, or from a recorded failure; None if it has neither.
 
     When PyTorch runs out of memory, it records the free memory of the driver. The capacity is that memory plus the
-    memory that PyTorch held. If the driver had enough, a limit of the process refused the request; then the capacity is
-    what PyTorch held at most, because the limit itself is not recorded.
+    memory that PyTorch held. If the driver had enough, a limit of the process refused the request, and only the
+    settings may tell it.
     """
     told = trace.metadata.get("capacity")
     if isinstance(told, int) and not isinstance(told, bool) and GRID <= told <= LARGEST_DEVICE:
         return told
-    if trace.oom is not None and trace.oom.capacity is not None:
-        policy = trace.settings.policy
-        # A limit that the settings name is applied by the policy itself.
-        is_limited = trace.oom.is_limited and (policy is None or policy.memory_fraction == 1)
-        size = _most_held(trace.recorded, trace.oom.held) if is_limited else trace.oom.capacity
-        return min(size, LARGEST_DEVICE) if size >= GRID else None
-    return None if trace.recorded is None else _capacity_of_record(trace.recorded)
+    if trace.oom is None:
+        return None if trace.recorded is None else _capacity_of_record(trace.recorded)
+    policy = trace.settings.policy
+    if trace.oom.is_limited and (policy is None or policy.memory_fraction == 1):
+        return None
+    size = trace.oom.capacity or 0
+    return min(size, LARGEST_DEVICE) if size >= GRID else None
 
 
 def _capacity_of_record(recorded: Recorded) -> int | None:
@@ -69,20 +70,6 @@ def _capacity_of_record(recorded: Recorded) -> int | None:
         elif event.kind == "oom" and event.device_free is not None and held + event.device_free >= GRID:
             return min(held + event.device_free, LARGEST_DEVICE)
     return None
-
-
-def _most_held(recorded: Recorded | None, least: int) -> int:
-    """Returns the most that the program's own allocator held, at least `least`."""
-    if recorded is None:
-        return least
-    held = most = sum(segment.nbytes for segment in recorded.initial)
-    for event in recorded.events:
-        if event.kind in ("segment_alloc", "segment_map"):
-            held += event.nbytes
-        elif event.kind in ("segment_free", "segment_unmap"):
-            held -= event.nbytes
-        most = max(most, held)
-    return max(most, least)
 
 
 def limit_of(limit: Size | None, own_limit: int | None, capacity: int) -> int | None:

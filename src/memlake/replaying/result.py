@@ -66,6 +66,7 @@ class ReplayResult:
         failure: the first request that found no memory; None if every request found memory.
         timeline: the samples, if the replay was asked for them.
         history: how much of the job's life the trace records.
+        doubt: why the file does not show that the job fits, although every request found memory; empty if it does.
     """
 
     options: Options
@@ -87,6 +88,7 @@ class ReplayResult:
     failure: Failure | None
     timeline: Timeline | None = field(default=None, compare=False)
     history: History = field(default_factory=History)
+    doubt: str = ""
 
     @property
     def policy(self) -> str:
@@ -117,7 +119,7 @@ class ReplayResult:
     def outcome(self) -> str:
         """``"ok"``, ``"oom"``, or ``"unknown"`` if the history of the trace does not suffice to decide it."""
         if self.ran:
-            return "ok" if self.history.can_tell_that_it_fits(self.budget) else "unknown"
+            return "ok" if not self.doubt and self.history.can_tell_that_it_fits(self.budget) else "unknown"
         # A state is allocated anew, in another order than the job did: only what is live is certain.
         return "unknown" if self.history.kind == "state" and self.peak_live <= self.budget else "oom"
 
@@ -141,8 +143,10 @@ class ReplayResult:
         """The outcome as a sentence."""
         device = f"a device of {format_bytes(self.capacity)}"
         if self.outcome == "unknown":
-            held = f" Under {self.label} the recorded part holds {format_bytes(self.peak_held)} at most." * self.ran
-            return f"It cannot be known whether the job fits on {device}. {self.history.sentence}{held}"
+            what = "what was live" if self.history.kind == "state" else "the recorded part"
+            held = f" Under {self.label} {what} takes {format_bytes(self.peak_held)} at most." * self.ran
+            why = self.doubt or self.history.sentence
+            return f"It cannot be known whether the job fits on {device}. {why}{held}"
         if self.failure is None:
             return f"{self.label} fits on {device} and holds {format_bytes(self.peak_held)} at most."
         return f"{self.label} runs out of memory on {device}: {self.failure.sentence}."
@@ -174,5 +178,6 @@ class ReplayResult:
             "failure": None if self.failure is None else self.failure.to_json(),
             "timeline": None if self.timeline is None else self.timeline.to_json(),
             "history": self.history.kind,
+            "doubt": self.doubt,
             "sentence": self.sentence,
         }

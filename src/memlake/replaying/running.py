@@ -19,6 +19,7 @@ from memlake.replaying.event_mode import EventMode
 from memlake.replaying.failure import Failure
 from memlake.replaying.result import ReplayResult, Timeline
 from memlake.trace import Trace
+from memlake.units import format_bytes
 
 if TYPE_CHECKING:
     from memlake.policies import Options
@@ -94,6 +95,7 @@ def run(
         trace.num_carried,
     )
     failure = report.failure
+    budget = capacity if effective is None else min(effective, capacity)
     return ReplayResult(
         options=options,
         capacity=capacity,
@@ -114,7 +116,22 @@ def run(
         failure=None if failure is None else Failure.from_picture(failure, trace, capacity, effective),
         timeline=Timeline(*(np.array(column, np.uint64) for column in report.timeline)) if samples else None,
         history=trace.history,
+        doubt=_doubt(trace, options, capacity, budget, report.peak_held) if failure is None else "",
     )
+
+
+def _doubt(trace: Trace, options: Options, capacity: int, budget: int, peak_held: int) -> str:
+    """Returns why a replay in which every request found memory does not show that the job fits; empty if it does."""
+    if trace.oom is not None and options == trace.settings.policy and capacity <= (trace.oom.capacity or 0):
+        return (
+            "PyTorch ran out of memory on such a device, and the replay of what the job ran under does not: memory was "
+            "taken that the replay does not model, for instance by private pools, a limit, or before the history."
+        )
+    held_back = trace.free_in_private_pools
+    if held_back and peak_held + held_back > budget:
+        pools = f"Private pools held back {format_bytes(held_back)} of free memory"
+        return f"{pools}, which the replay gives to other requests."
+    return ""
 
 
 def to_trace(given: Trace | str | os.PathLike[str]) -> Trace:

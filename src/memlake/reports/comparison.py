@@ -25,8 +25,10 @@ def print_comparison(comparison: Comparison) -> None:
         f"{comparison.num_rows} rows\n"
     )
     headers = ("policy", "outcome", "held peak", "live/held", "retries", "waits", "calls", "driver ms", "ns/row")
-    print_table(headers, [_line(result) for result in comparison], left=2)
+    print_table(headers, [_line(result, _settings(comparison)) for result in comparison], left=2)
     print()
+    if settings := _settings(comparison):
+        print_text(f"*: with the settings of the job, {settings}")
     own = {result.policy for result in comparison if comparison.is_own(result)}
     for name, summary in {result.policy: result.options.summary for result in comparison}.items():
         print(f"{name}: {summary}{'; the job ran under it' if name in own else ''}")
@@ -35,12 +37,20 @@ def print_comparison(comparison: Comparison) -> None:
     print_text(comparison.sentence)
 
 
-def _line(result: ReplayResult) -> tuple[str, ...]:
+def _settings(comparison: Comparison) -> str:
+    """Returns the settings of the job that differ from the defaults; empty if there are none."""
+    policy = comparison.settings.policy
+    return "" if policy is None else policy.to_text()
+
+
+def _line(result: ReplayResult, settings: str) -> tuple[str, ...]:
     failure = result.failure
     used = result.utilization
     modelled = result.modelled_driver_ms
+    # The settings of a job may be long, and a table has at least two rows with them.
+    has_them = settings and result.options.to_text() == settings
     return (
-        result.label,
+        f"{result.policy}*" if has_them else result.label,
         _OUTCOMES.get(result.outcome) or f"out of memory at row {failure.row if failure else result.rows}",
         format_bytes(result.peak_held),
         "-" if used is None else f"{used:.3f}",

@@ -46,7 +46,7 @@ def print_replay(result: ReplayResult, num_rows: int, notes: Sequence[str] = ())
     if result.timeline is not None:
         _print_timeline(result.timeline, result.capacity)
         print()
-    print_trust(None, notes)
+    print_trust(None, [note for note in notes if note not in result.sentence])
     print_text(result.sentence)
 
 

@@ -78,5 +78,5 @@ def _pools(trace: Trace) -> str:
     what = "private pools" if len(pools) > 1 else "private pool"
     return (
         f"{format_bytes(sum(sizes))} are held in {len(pools)} {what} ({shown}{more}: CUDA graphs or MemPool). A replay "
-        "puts their requests into the common pool, so what they hold back is not in the figures."
+        "puts their requests into the common pool, so the free memory that they hold back is not in the figures."
     )

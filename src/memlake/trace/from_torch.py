@@ -21,7 +21,7 @@ from memlake.errors import ConfigError
 from memlake.trace.accelerator import accelerator_of
 from memlake.trace.building import build
 from memlake.trace.columns import read_only
-from memlake.trace.history_of_snapshot import history_of, pools_of
+from memlake.trace.history_of_snapshot import free_in_pools, history_of, pools_of
 from memlake.trace.initial_layout import Allocations, Carried, initial_segments
 from memlake.trace.operations import Op
 from memlake.trace.recorded import Recorded, RecordedEvent
@@ -299,6 +299,7 @@ class _Import:
             "is_complete": recorded.is_complete,
             "history": history.to_json(),
             "private_pools": pools_of(segments),
+            "free_in_private_pools": free_in_pools(segments),
             "torch": self._snapshot.versions.to_json(),
             "accelerator": accelerator_of(segments, settings),
             "is_expandable": is_mapped or any(segment.is_expandable for segment in segments),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from memlake.trace.recorded import Recorded, RecordedSegment
     from memlake.trace.snapshot import Segment
 
-__all__ = ["history_of", "pools_of"]
+__all__ = ["free_in_pools", "history_of", "pools_of"]
 
 _ROUND = 100
 """People choose the length of the ring: a multiple of this, or a power of two of at least this."""
@@ -59,6 +59,17 @@ def pools_of(segments: Sequence[Segment]) -> dict[str, int]:
             name = f"{segment.pool[0]},{segment.pool[1]}"
             held[name] = held.get(name, 0) + segment.nbytes
     return dict(sorted(held.items())[:100])
+
+
+def free_in_pools(segments: Sequence[Segment]) -> int:
+    """Returns the free bytes in private pools at the end. Other requests cannot have them."""
+    return sum(
+        block.nbytes
+        for segment in segments
+        if segment.pool != (0, 0)
+        for block in segment.blocks
+        if block.state == "free"
+    )
 
 
 def _history(kind: str, reason: str, segments: Sequence[RecordedSegment]) -> History:

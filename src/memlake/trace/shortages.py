@@ -73,9 +73,9 @@ class RecordedShortage:
         free = "" if self.device_free is None else f", and the driver had {format_bytes(self.device_free)} free"
         why = ""
         if self.is_limited:
-            why = " That would have been enough, so a limit of the process refused the request."
+            why = " The driver had enough, so a limit of the process, or of its memory pool, refused the request."
         elif self.is_scattered:
-            why = " Together that would have been enough, but it was not in one piece."
+            why = " Together that would have been enough, but not in one piece that the request may use."
         return (
             f"PyTorch ran out of memory at row {self.row}: it asked for {format_bytes(self.requested)}, held "
             f"{format_bytes(self.held)} of which {format_bytes(self.live)} were in use{free}.{why}"

@@ -207,6 +207,12 @@ class Trace:
         return self.shortages[-1] if self.shortages else None
 
     @cached_property
+    def free_in_private_pools(self) -> int:
+        """The free bytes in private pools at the end of the trace. Requests outside these pools could not have them."""
+        free = self.metadata.get("free_in_private_pools")
+        return free if type(free) is int and 0 <= free < 2**63 else 0
+
+    @cached_property
     def num_carried(self) -> int:
         """The number of rows at the beginning that allocate what was live before the history begins."""
         carried = self.metadata.get("num_carried")

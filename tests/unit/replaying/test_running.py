@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import memlake
+from helpers.torch_snapshots import TorchJob
 from memlake.policies import CachingOptions, ExpandableOptions, StitchOptions
 from memlake.trace import Op
 
@@ -180,6 +181,27 @@ def test_a_timeline_has_so_many_samples_and_ends_at_the_end(moe):
     assert (timeline.allocated <= timeline.held).all()
     assert np.all(np.diff(timeline.rows.astype(np.int64)) > 0)
     assert memlake.replay(moe, "caching", "80GiB").timeline is None
+
+
+@pytest.mark.parametrize("policy", ["caching", "lake", "stitch"])
+def test_the_peak_is_in_every_timeline(moe, policy):
+    whole = memlake.replay(moe, policy, "80GiB")
+    for samples in (1, 7, 50):
+        timeline = memlake.replay(moe, policy, "80GiB", timeline=samples).timeline
+        assert max(timeline.held) == whole.peak_held
+        assert max(timeline.allocated) == whole.peak_allocated
+
+
+def test_a_timeline_begins_with_what_was_there_before_the_history(tmp_path):
+    job = TorchJob()
+    job.is_recording = False
+    for _ in range(30):
+        job.alloc(20)
+    job.is_recording = True
+    job.free(job.alloc(50))
+    result = memlake.replay(job.save(tmp_path / "warm.pickle"), "caching", "2GiB", timeline=2)
+    assert result.timeline.rows.tolist() == [30, 31, 32]
+    assert result.timeline.allocated.tolist() == [650 * MIB, 650 * MIB, 600 * MIB]
 
 
 def test_json_has_every_key_and_is_json(offload):
