@@ -79,13 +79,14 @@ class History:
         if self.kind == "warm":
             return (
                 f"The history begins with memory in use ({self.reason}): PyTorch held {held}, of which {live} were in "
-                "use. The figures are those of the recorded part; what the job needed before it is not known."
+                "use. A replay places that anew. The figures are those of the recorded part; what the job needed before "
+                "it is not known."
             )
         if self.kind == "cut":
             return (
                 f"The beginning of the history is lost ({self.reason}): the rest begins when PyTorch held {held}, of "
-                f"which {live} were in use. The figures are those of the rest; what the job needed before it is not "
-                "known. Record again with a larger max_entries."
+                f"which {live} were in use. A replay places that anew. The figures are those of the rest; what the job "
+                "needed before it is not known. Record again with a larger max_entries."
             )
         return ""
 
