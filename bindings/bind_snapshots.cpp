@@ -186,6 +186,9 @@ void bind_snapshots(nb::module_& m) {
       .def_ro("has_times", &snapshots::DeviceEvents::has_times)
       .def_ro("has_unknown_stream", &snapshots::DeviceEvents::has_unknown_stream)
       .def_ro("num_carried", &snapshots::DeviceEvents::num_carried)
+      .def_ro("num_allocation_events", &snapshots::DeviceEvents::num_allocation_events)
+      .def_ro("begins_within_a_free", &snapshots::DeviceEvents::begins_within_a_free)
+      .def_ro("has_lost_events", &snapshots::DeviceEvents::has_lost_events)
       .def_ro("implied_frees", &snapshots::DeviceEvents::implied_frees)
       .def_ro("unmatched_frees", &snapshots::DeviceEvents::unmatched_frees);
 

@@ -74,6 +74,7 @@ class EventReader {
       const BlockColumns& blocks = segments.blocks;
       if (blocks.state[block] == static_cast<std::uint8_t>(BlockState::free)) return;
       if (addresses_[blocks.address[block]].state != AddressState::unknown) return;
+      result_.has_lost_events = result_.has_lost_events || blocks.stack[block] != 0;
       carry({blocks.address[block], blocks.requested[block], segments.stream[segment], blocks.stack[block],
              static_cast<std::int64_t>(blocks.nbytes[block])});
     });
@@ -149,15 +150,28 @@ class EventReader {
   /// Finds out what the whole record has before the first event is read.
   void look_ahead() {
     result_.has_times = !events_.empty();
+    bool was_requested = false;
+    std::uint64_t num_requests = 0;
+    std::uint64_t num_lone_completions = 0;
+    bool is_first = true;
     for (const Value event : events_) {
       if (event.kind() != Kind::dict) {
         result_.has_times = false;
         continue;
       }
       const EventValues values = fields_.of(event);
-      has_completions_ = has_completions_ || is_text(values[action], free_completed_);
+      const bool is_completed = is_text(values[action], free_completed_);
+      const bool is_requested = is_text(values[action], free_requested_);
+      if (is_first) result_.begins_within_a_free = is_completed;
+      is_first = false;
+      num_requests += is_requested;
+      num_lone_completions += is_completed && !was_requested;
+      was_requested = is_requested;
+      result_.num_allocation_events += is_text(values[action], alloc_);
+      has_completions_ = has_completions_ || is_completed;
       result_.has_times = result_.has_times && values[time_us] && document_.is_whole(*values[time_us]);
     }
+    if (num_requests == 0 || num_lone_completions != 1) result_.begins_within_a_free = false;
   }
 
   /// False if a field of the event is wrong.
@@ -265,6 +279,11 @@ class EventReader {
     others.time.push_back(now_);
     others.device_free.push_back(*free);
     others.stack.push_back(stack());
+    if (is_oom) {
+      const std::uint64_t id = num_allocations_++;
+      add({kAllocate, id, *nbytes, *handle}, true);
+      add({.op = kFree, .id = id});
+    }
     return true;
   }
 

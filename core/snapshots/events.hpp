@@ -1,7 +1,8 @@
 #pragma once
 
 // The events of one device as the rows of a trace. It finds the allocation of each free, and makes the allocations from
-// before the first event the first rows.
+// before the first event the first rows. A request for which there was no memory is a row, too, and the next row frees
+// it.
 
 #include <array>
 #include <cstdint>
@@ -57,6 +58,11 @@ struct DeviceEvents {
   std::vector<std::int64_t> carried_block;
   /// The id of the allocation in each block of the device's segments; -1 if there is none.
   std::vector<std::int64_t> block_id;
+  std::uint64_t num_allocation_events = 0;
+  /// The first event completes a free whose request is missing, and all other frees are completed at once.
+  bool begins_within_a_free = false;
+  /// A block that is live at the end has a stack, so its allocation was recorded, but no event names it.
+  bool has_lost_events = false;
   std::uint64_t implied_frees = 0;
   std::uint64_t unmatched_frees = 0;
   /// Unknown actions in the order of their first events, and how many there were.

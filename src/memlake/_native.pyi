@@ -588,7 +588,9 @@ class ReplayReport:
 
     @property
     def timeline(self) -> tuple[list[int], list[int], list[int]]:
-        """Rows, bytes allocated, bytes held."""
+        """
+        Rows, and the most bytes allocated and held from each row to the next one; the last is the end.
+        """
 
     @property
     def calls(self) -> dict[str, int]:
@@ -623,7 +625,7 @@ class ReplayReport:
     @property
     def ooms(self) -> int: ...
 
-def replay(emulator: Driver, policy: str, op: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], id: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], bytes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], capacity: int, limit: object | None, events: str, lag: int, goes_on: bool, rows_per_sample: int) -> ReplayReport:
+def replay(emulator: Driver, policy: str, op: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], id: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], bytes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], capacity: int, limit: object | None, events: str, lag: int, goes_on: bool, rows_per_sample: int, first_sample: int = 0) -> ReplayReport:
     """
     Replays a trace on an emulated device of `capacity` bytes that exists for this call. policy: its name with its
     options, as parse_policy() takes them. limit: what may be held, None for no limit. Runs without the GIL.
@@ -743,6 +745,15 @@ class DeviceEvents:
 
     @property
     def num_carried(self) -> int: ...
+
+    @property
+    def num_allocation_events(self) -> int: ...
+
+    @property
+    def begins_within_a_free(self) -> bool: ...
+
+    @property
+    def has_lost_events(self) -> bool: ...
 
     @property
     def implied_frees(self) -> int: ...

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from memlake.trace import Op
 
-OTHERS = ("segment_alloc", "segment_free", "segment_map", "segment_unmap", "oom", "snapshot")
 UNKNOWN_STREAM = 2**64 - 1
 
 
@@ -66,6 +65,10 @@ def rows_of(events: list[dict[str, Any]], segments: list[dict[str, Any]]) -> lis
                 rows.append(ReferenceRow(Op.RECORD_STREAM, id, 0, UNKNOWN_STREAM, 0))
                 pending[address] = id
             rows.append(ReferenceRow(Op.FREE, id, 0, 0, 0))
+        elif action == "oom":
+            rows.append(ReferenceRow(Op.ALLOCATE, num_allocations, event["size"], stream_of(event), 0))
+            rows.append(ReferenceRow(Op.FREE, num_allocations, 0, 0, 0))
+            num_allocations += 1
     for segment in segments:
         at = segment["address"]
         for block in segment["blocks"]:

@@ -44,8 +44,8 @@ TEST(events_become_rows_and_equal_stacks_have_one_number) {
   snapshots::Stacks stacks(*loaded.document);
   auto result = snapshots::read_events(*loaded.document, loaded.document->items(loaded.document->root), {}, 0, stacks);
   const auto& events = std::get<snapshots::DeviceEvents>(result);
-  const std::vector<std::uint8_t> op = {0, 0, 0, 1, 1};
-  const std::vector<std::uint32_t> id = {0, 1, 2, 1, 0};
+  const std::vector<std::uint8_t> op = {0, 0, 0, 1, 1, 0, 1};
+  const std::vector<std::uint32_t> id = {0, 1, 2, 1, 0, 3, 3};
   EXPECT(events.rows.op == op);
   EXPECT(events.rows.id == id);
   EXPECT_EQ(events.num_carried, 1U);

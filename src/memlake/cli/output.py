@@ -11,7 +11,10 @@ from memlake.reports.terminal import visible
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Progress", "print_json"]
+__all__ = ["EXIT_CODES", "Progress", "print_json"]
+
+EXIT_CODES = {"ok": 0, "oom": 1, "unknown": 3}
+"""The exit code of each outcome. 2 is for bad input; 3 says that the file cannot decide the question."""
 
 
 def print_json(value: dict[str, Any]) -> None:

@@ -6,6 +6,8 @@ appears only in a later free, or in the state at the end. The reader makes such 
 If a free is not completed at once, another stream used the block. The snapshot does not say which stream, so the trace
 names a stream that no other row uses.
 
+A request for which PyTorch had no memory is a row as well, and is freed by the next row.
+
 The core (core/snapshots/) makes events rows. This module numbers the streams, and makes the record and the metadata.
 """
 
@@ -17,12 +19,15 @@ import numpy as np
 
 from memlake import _native
 from memlake.errors import ConfigError
+from memlake.trace.accelerator import accelerator_of
 from memlake.trace.building import build
 from memlake.trace.columns import read_only
 from memlake.trace.context import Context, Label
+from memlake.trace.history_of_snapshot import EventSummary, free_in_pools, history_of, pools_of
 from memlake.trace.initial_layout import Allocations, Carried, initial_segments
 from memlake.trace.operations import Op
 from memlake.trace.recorded import Recorded, RecordedBlock, RecordedEvent, RecordedSegment
+from memlake.trace.shortages_of_snapshot import shortages_of
 from memlake.trace.snapshot import LARGEST_ADDRESS, read_events, read_raw_snapshot
 from memlake.trace.stacks import Stacks
 from memlake.trace.streams import StreamNumbers
@@ -83,12 +88,19 @@ class _Import:
         self._ignored: dict[str, int] = {}
         for action, count in events.ignored:
             self._ignored[action[:100]] = self._ignored.get(action[:100], 0) + count
+        self._summary = EventSummary(
+            snapshot.devices[device].num_events,
+            events.num_allocation_events,
+            events.begins_within_a_free,
+            events.has_lost_events,
+        )
         self._has_times = events.has_times
         self._has_unknown_stream = events.has_unknown_stream
         self._num_carried = events.num_carried
         self._stacks = Stacks(**snapshot.reader.take_stacks())
         self._columns = snapshot.columns
         self._settings = snapshot.settings
+        self._versions = snapshot.versions
         self._others_of_snapshot = snapshot.others
         self._annotations = snapshot.annotations
         self._num_events = {number: record.num_events for number, record in snapshot.devices.items()}
@@ -100,6 +112,7 @@ class _Import:
         """Returns the trace of the device."""
         rows = self._rows
         recorded = self._recorded()
+        shortages = shortages_of(recorded, rows["op"], rows["id"].astype(np.uint64), rows["nbytes"])
         tag, tags = self._tag()
         return build(
             self._source,
@@ -111,7 +124,7 @@ class _Import:
             tag=tag,
             time=rows["time"] if self._has_times else None,
             tags=tags,
-            metadata=self._metadata(recorded.is_complete),
+            metadata=self._metadata(recorded) | {"shortages": [one.to_json() for one in shortages]},
             recorded=recorded,
             context=self._context(),
         )
@@ -216,23 +229,37 @@ class _Import:
             first = last
         return tuple(segments)
 
-    def _metadata(self, is_complete: bool) -> dict[str, Any]:
+    def _metadata(self, recorded: Recorded) -> dict[str, Any]:
+        segments, settings = recorded.final, self._settings
+        is_mapped = any(event.kind == "segment_map" for event in recorded.events)
+        history = history_of(recorded, self._summary, settings, self._device)
         metadata = {
             "source": "PyTorch snapshot",
             "device": self._device,
             "device_chosen": self._why,
             "devices": {str(number): self._num_events[number] for number in sorted(self._num_events)[:100]},
+            "held_on_devices": {str(number): self._held(number) for number in sorted(self._num_events)[:100]},
             "streams": self._streams.handles,
             "unknown_stream": self._streams.of(LARGEST_ADDRESS) if self._has_unknown_stream else None,
-            "is_complete": is_complete,
+            "is_complete": recorded.is_complete,
+            "history": history.to_json(),
+            "private_pools": pools_of(segments),
+            "free_in_private_pools": free_in_pools(segments),
+            "torch": self._versions.to_json(),
+            "accelerator": accelerator_of(segments, settings),
+            "is_expandable": is_mapped or any(segment.is_expandable for segment in segments),
             "num_carried": self._num_carried,
             "ignored_events": dict(list(self._ignored.items())[:100]),
-            "allocator_settings": self._settings,
+            "allocator_settings": settings,
             **self._counts,
         }
         if self._others_of_snapshot:
             metadata["others"] = self._others_of_snapshot
         return metadata
+
+    def _held(self, device: int) -> int:
+        """Returns the bytes that the allocator holds on a device at the end."""
+        return sum(self._columns["nbytes"][self._columns["device"] == device].tolist())
 
 
 def _tag_of(frame: Frame) -> str:

@@ -11,10 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from memlake import _native
 from memlake.trace.context import Annotation
 from memlake.trace.failure import shorten
 from memlake.trace.pickle_refusal import explain_memory
+from memlake.trace.torch_version import TorchVersions
 from memlake.trace.unpickling import unpickle
 from memlake.units import LARGEST_SIZE
 
@@ -58,6 +61,7 @@ class Snapshot:
         settings: the allocator's settings.
         annotations: the named parts of the program.
         others: the other entries of the snapshot that are scalars, or dicts of scalars.
+        versions: the versions of PyTorch that may have written the snapshot.
     """
 
     reader: _native.SnapshotReader
@@ -67,6 +71,7 @@ class Snapshot:
     settings: dict[str, Any]
     annotations: tuple[Annotation, ...]
     others: dict[str, Any]
+    versions: TorchVersions
 
 
 class Fields:
@@ -172,7 +177,28 @@ def _sort(source: Source, root: _native.PickleNode) -> Snapshot:
         _settings(settings.plain() if settings else None),
         tuple(_annotations(annotations.plain() if annotations else None)),
         _settings({name: node.plain() for name, node in top.items() if node is not None and len(node) <= 100}),
+        _versions(root, columns["first_block"]),
     )
+
+
+def _versions(root: _native.PickleNode, first_block: npt.NDArray[Any]) -> TorchVersions:
+    """Infers the versions of PyTorch from the keys of the snapshot, of its first event and of its first block."""
+    if root.kind != "dict":
+        root_keys: dict[str, Any] = {}
+        segments: _native.PickleNode | None = root
+    else:
+        root_keys, segments = dict.fromkeys(root.keys()), root.get("segments")
+    traces = root.get("device_traces")
+    if traces is not None:
+        events = next((one for one in _items(traces) if one.kind == "list" and len(one)), None)
+        root_keys["device_traces"] = [] if events is None else [[events.item(0).shallow()]]
+    with_blocks = np.flatnonzero(np.diff(first_block))
+    has_history = False
+    if segments is not None and len(with_blocks):
+        # All blocks of a snapshot have the same keys.
+        blocks = segments.item(int(with_blocks[0])).get("blocks")
+        has_history = blocks is not None and blocks.item(0).get("history") is not None
+    return TorchVersions.of_snapshot(root_keys, has_history)
 
 
 def read_events(source: Source, snapshot: Snapshot, device: int) -> _native.DeviceEvents:
@@ -276,7 +302,7 @@ def _annotations(raw: Any) -> Iterator[Annotation]:
 
 
 def _settings(raw: Any) -> dict[str, Any]:
-    """Returns the allocator's settings that are scalars or dicts of scalars; all known settings are."""
+    """Returns the allocator's settings that are scalars, or lists or dicts of scalars; all known settings are."""
     if type(raw) is not dict:
         return {}
     plain: dict[str, Any] = {}
@@ -289,6 +315,9 @@ def _settings(raw: Any) -> dict[str, Any]:
 
 
 def _scalar(value: Any) -> Any:
+    if type(value) is list:
+        # A flag per device; a device has one entry.
+        return [one for one in value[:100] if type(one) in (int, bool)]
     if type(value) is float:
         return value if abs(value) < float("inf") else None
     if type(value) is str:

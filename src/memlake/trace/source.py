@@ -9,7 +9,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
-from memlake.trace.failure import TraceFileError
+from memlake.trace.failure import MissingFileError, TraceFileError
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
@@ -169,6 +169,8 @@ def read_source(
             data = reader.read_rest(head)
             _refuse_if_changed(found, os.fstat(descriptor), name)
             return Source(name, data, memory_limit), identified
+    except FileNotFoundError as error:
+        raise MissingFileError(name) from error
     except OSError as error:
         raise TraceFileError(f"cannot be read: {error.strerror or error}", name) from error
 

@@ -12,8 +12,12 @@ from memlake.errors import ConfigError
 from memlake.trace import columns as column_rules
 from memlake.trace.cutting import cut
 from memlake.trace.failure import TraceFileError
+from memlake.trace.history import History
 from memlake.trace.live_bytes import peak_of
 from memlake.trace.operations import Op
+from memlake.trace.parts import metadata_of_part
+from memlake.trace.settings import JobSettings
+from memlake.trace.shortages import RecordedShortage
 from memlake.units import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
@@ -210,6 +214,38 @@ class Trace:
         return metadata
 
     @cached_property
+    def history(self) -> History:
+        """How much of the job's life the trace records. It decides which questions the trace can answer."""
+        return History.from_metadata(self.metadata)
+
+    @cached_property
+    def settings(self) -> JobSettings:
+        """What is known of the job's own allocator, its version of PyTorch and its accelerator."""
+        return JobSettings.from_metadata(self.metadata)
+
+    @cached_property
+    def shortages(self) -> tuple[RecordedShortage, ...]:
+        """The requests for which the job's own allocator had no memory, in order; at most the last 100."""
+        return RecordedShortage.all_of(self.metadata)
+
+    @property
+    def oom(self) -> RecordedShortage | None:
+        """The last of the `shortages`; None if there is none."""
+        return self.shortages[-1] if self.shortages else None
+
+    @cached_property
+    def free_in_private_pools(self) -> int:
+        """The free bytes in private pools at the end of the trace. Requests outside these pools could not have them."""
+        free = self.metadata.get("free_in_private_pools")
+        return free if type(free) is int and 0 <= free < 2**63 else 0
+
+    @cached_property
+    def num_carried(self) -> int:
+        """The number of rows at the beginning that allocate what was live before the history begins."""
+        carried = self.metadata.get("num_carried")
+        return min(carried, len(self)) if type(carried) is int and carried >= 0 else 0
+
+    @cached_property
     def num_allocations(self) -> int:
         """The number of allocations. Their ids are the numbers below it."""
         return int(np.count_nonzero(self.op == Op.ALLOCATE))
@@ -283,8 +319,9 @@ class Trace:
             if stride != 1:
                 raise ConfigError("a trace is cut in one piece: trace[start:stop], without a stride")
             part, rows = cut(self._columns, start, stop)
+            metadata = metadata_of_part(self.metadata, start, rows)
             context = None if self._context is None else self._context.at_rows(rows)
-            return Trace(**part, tags=self.tags, metadata=self.metadata, context=context)  # type: ignore[arg-type]
+            return Trace(**part, tags=self.tags, metadata=metadata, context=context)  # type: ignore[arg-type]
         row = range(len(self))[key]
         return Row(
             Op(self.op[row]),

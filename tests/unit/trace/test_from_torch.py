@@ -26,8 +26,9 @@ def test_a_complete_record(record, load):
     record.segment(BASE, [(1024, 1000, "inactive"), (512, 5, "active_allocated"), (2 * MIB - 1536, 0, "inactive")])
     trace = load(record)
 
-    assert rows(trace) == [(A, 0, 1000, 0), (A, 1, 5, 0), (F, 0, 0, 0)]
-    assert (trace.time - trace.time[0]).tolist() == [0, 1, 2]
+    # The request for which PyTorch had no memory is a row as well.
+    assert rows(trace) == [(A, 0, 1000, 0), (A, 1, 5, 0), (F, 0, 0, 0), (A, 2, 4096, 0), (F, 2, 0, 0)]
+    assert (trace.time - trace.time[0]).tolist() == [0, 1, 2, 4, 4]
     assert trace[0].tag == "model.py:12 forward"
     assert trace[1].tag == ""
     assert trace.metadata["is_complete"]
@@ -37,12 +38,12 @@ def test_a_complete_record(record, load):
     }
     recorded = trace.recorded
     assert recorded.is_complete
-    assert recorded.addresses.tolist() == [BASE, BASE + 1024, 0]
+    assert recorded.addresses.tolist() == [BASE, BASE + 1024, 0, 0, 0]
     assert recorded.initial == ()
     assert [(event.row, event.kind, event.address, event.nbytes) for event in recorded.events] == [
         (0, "segment_alloc", BASE, 2 * MIB),
         (3, "oom", 0, 4096),
-        (3, "snapshot", 0, 512),
+        (5, "snapshot", 0, 512),
     ]
     assert recorded.events[1].device_free == 17
     (segment,) = recorded.final
@@ -304,7 +305,7 @@ def test_all_frames_of_an_event_are_kept_once(record, load):
     assert trace[0].tag == "model.py:12 forward"
     part = trace[5:]
     assert part.stack_of(0) == wanted
-    assert [part.stack_of(row) for row in range(len(part))] == [wanted] * 10 + [()]
+    assert [part.stack_of(row) for row in range(len(part))] == [wanted] * 10 + [(), wanted[1:], ()]
 
 
 def test_what_is_no_frame_is_left_out(record, load):

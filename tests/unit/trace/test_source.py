@@ -1,5 +1,7 @@
+import errno
 import gzip
 import os
+import pickle
 import socket
 import zlib
 
@@ -80,8 +82,11 @@ def test_the_limit_is_a_size(load, limit):
 
 
 def test_what_is_not_there_is_a_trace_error(tmp_path):
-    with pytest.raises(TraceError, match="nothing: cannot be read: No such file or directory"):
+    with pytest.raises(TraceError, match="nothing: cannot be read: there is no such file") as missing:
         Trace.load(tmp_path / "nothing")
+    error = pickle.loads(pickle.dumps(missing.value))
+    assert isinstance(error, FileNotFoundError)
+    assert (error.errno, error.filename, str(error)) == (errno.ENOENT, str(tmp_path / "nothing"), str(missing.value))
 
 
 def test_a_name_that_is_no_name_is_a_trace_error():
