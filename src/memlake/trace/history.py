@@ -79,8 +79,8 @@ class History:
         if self.kind == "warm":
             return (
                 f"The history begins with memory in use ({self.reason}): PyTorch held {held}, of which {live} were in "
-                "use. A replay places that anew. The figures are those of the recorded part; what the job needed before "
-                "it is not known."
+                "use. A replay places that anew. The figures are those of the recorded part; what the job needed "
+                "before it is not known."
             )
         if self.kind == "cut":
             return (
