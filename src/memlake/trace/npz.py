@@ -137,14 +137,14 @@ def write_npz(trace: Trace) -> bytes:
         arrays |= columns
         arrays |= {name: np.array(json.dumps(value, sort_keys=True)) for name, value in texts.items()}
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for name, array in arrays.items():
             # The default date of a member is 1980-01-01, so that the same trace gives the same bytes.
             member = zipfile.ZipInfo(f"{name}.npy")
             member.compress_type = zipfile.ZIP_DEFLATED
             content = io.BytesIO()
             np.lib.format.write_array(content, array, version=(1, 0), allow_pickle=False)
-            archive.writestr(member, content.getvalue(), compresslevel=9)
+            archive.writestr(member, content.getvalue(), compresslevel=6)
     return file.getvalue()
 
 
