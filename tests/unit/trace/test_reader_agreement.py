@@ -149,7 +149,7 @@ EVENTS = st.lists(
     st.fixed_dictionaries(
         {
             "action": st.sampled_from(
-                ["alloc", "alloc", "alloc", "free_requested", "free_completed", "free", "free", "segment_alloc", "oom", "odd"]
+                ["alloc", "alloc", "alloc", "free_requested", "free_completed", "free", "segment_alloc", "oom", "odd"]
             ),
             "addr": ADDRESSES,
             "size": st.integers(0, 4096),
