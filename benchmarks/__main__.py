@@ -15,6 +15,7 @@ from benchmarks import (
     replay_against_torch,
     replay_speed,
     sharing,
+    snapshot_loading,
 )
 from benchmarks.figures import SkippedError
 
@@ -30,6 +31,8 @@ BENCHMARKS = {
     "replay_against_torch": replay_against_torch.measure,
     "abi_against_torch": abi_against_torch.measure,
     "abi_threads": abi_threads.measure,
+    "snapshot_loading_time": snapshot_loading.measure_time,
+    "snapshot_loading_memory": snapshot_loading.measure_memory,
     "million_rows_time": million_rows.measure_time,
     "million_rows_memory": million_rows.measure_memory,
 }

@@ -73,7 +73,7 @@ void bind_replay(nb::module_& m) {
                    "The pool when a request first found no memory, and why: row, requested, stream, reason, held, "
                    "allocated, pending, free, largest_free, largest_usable.")
       .def_prop_ro("timeline", &timeline_of, nb::sig("def timeline(self) -> tuple[list[int], list[int], list[int]]"),
-                   "Rows, bytes allocated, bytes held.")
+                   "Rows, and the most bytes allocated and held from each row to the next one; the last is the end.")
       .def_prop_ro("calls", &calls_of, nb::sig("def calls(self) -> dict[str, int]"), "Driver calls by CUDA name.")
       .def_ro("modelled_us", &ReplayReport::modelled_us, "Driver time by the cost table.")
       .def_prop_ro(
@@ -94,7 +94,7 @@ void bind_replay(nb::module_& m) {
       [](Library& emulator, const std::string& policy, const Column<std::uint8_t>& op, const Column<std::uint32_t>& id,
          const Column<std::uint64_t>& bytes, const Column<std::uint16_t>& stream, const nb::int_& capacity,
          const nb::object& limit, const std::string& events, const nb::int_& lag, bool goes_on,
-         const nb::int_& rows_per_sample) {
+         const nb::int_& rows_per_sample, const nb::int_& first_sample) {
         if (op.size() != id.size() || op.size() != bytes.size() || op.size() != stream.size())
           throw nb::value_error("the columns have different lengths");
         const ReplaySettings settings{
@@ -104,13 +104,14 @@ void bind_replay(nb::module_& m) {
             .events = event_mode(events),
             .lag = to_count(lag, "lag"),
             .goes_on = goes_on,
-            .rows_per_sample = to_count(rows_per_sample, "rows_per_sample")};
+            .rows_per_sample = to_count(rows_per_sample, "rows_per_sample"),
+            .first_sample = to_count(first_sample, "first_sample")};
         const TraceColumns trace{as_span(op), as_span(id), as_span(bytes), as_span(stream)};
         return without_gil([&] { return run_replay(emulator, trace, settings); });
       },
       nb::arg("emulator"), nb::arg("policy"), nb::arg("op"), nb::arg("id"), nb::arg("bytes"), nb::arg("stream"),
       nb::arg("capacity"), nb::arg("limit").none(), nb::arg("events"), nb::arg("lag"), nb::arg("goes_on"),
-      nb::arg("rows_per_sample"),
+      nb::arg("rows_per_sample"), nb::arg("first_sample") = 0,
       "Replays a trace on an emulated device of `capacity` bytes that exists for this call. policy: its name with its\n"
       "options, as parse_policy() takes them. limit: what may be held, None for no limit. Runs without the GIL.");
 }

@@ -36,10 +36,12 @@ class Shared {
 void bind_device(nb::module_& m);
 void bind_driver(nb::module_& m);
 void bind_emulated_work(nb::module_& m);
+void bind_pickles(nb::module_& m);
 void bind_pool(nb::module_& m);
 void bind_recorded(nb::module_& m);
 void bind_replay(nb::module_& m);
 void bind_sharing(nb::module_& m);
+void bind_snapshots(nb::module_& m);
 void bind_streams(nb::module_& m);
 void bind_undo_failure(nb::module_& m);
 void bind_vmm(nb::module_& m);

@@ -28,5 +28,7 @@ NB_MODULE(_native, m) {
   bind_sharing(m);
   bind_replay(m);
   bind_recorded(m);
+  bind_pickles(m);
+  bind_snapshots(m);
   bind_undo_failure(m);
 }

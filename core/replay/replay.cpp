@@ -79,25 +79,59 @@ class Player {
   std::vector<Block*> live_;  // by id; null where nothing is live
 };
 
+/// Adds samples of a pool to a timeline. Each sample has the maxima of its rows, so no peak falls between two samples.
+class Sampler {
+ public:
+  Sampler(const Pool& pool, std::vector<Sample>& timeline) : pool_(pool), timeline_(timeline) {}
+
+  /// Begins a sample with the state before `row`.
+  void begin(std::uint64_t row) {
+    const PoolStats stats = pool_.stats();
+    timeline_.push_back({row, stats.allocated.now, stats.held.now});
+  }
+
+  /// Adds the state after a row to the last sample. A peak that was reached and left within the row counts, too.
+  void look() {
+    const PoolStats stats = pool_.stats();
+    if (!timeline_.empty()) {
+      Sample& sample = timeline_.back();
+      sample.allocated = std::max(sample.allocated, seen(stats.allocated, allocated_peak_));
+      sample.held = std::max(sample.held, seen(stats.held, held_peak_));
+    }
+    allocated_peak_ = stats.allocated.peak;
+    held_peak_ = stats.held.peak;
+  }
+
+ private:
+  /// The largest value of a level during the last row, as far as its peak tells.
+  static Bytes seen(const Level& level, Bytes peak_before) { return peak_before < level.peak ? level.peak : level.now; }
+
+  const Pool& pool_;
+  std::vector<Sample>& timeline_;
+  Bytes allocated_peak_;
+  Bytes held_peak_;
+};
+
 }  // namespace
 
 ReplayOutcome replay(const TraceColumns& trace, Pool& pool, TraceEvents& events, const ReplayOptions& options) {
   ReplayOutcome outcome;
   Player player(trace, pool, events, options.takes_in_advance);
   const std::uint64_t every = options.rows_per_sample;
-  std::uint64_t next_sample = every == 0 ? UINT64_MAX : 0;
-  const auto sample = [&] {
-    outcome.timeline.push_back({outcome.rows, pool.stats().allocated.now, pool.stats().held.now});
-  };
+  Sampler sampler(pool, outcome.timeline);
+  std::uint64_t next_sample = every == 0 ? UINT64_MAX : options.first_sample;
   const auto modelled_us = [&] { return options.calls == nullptr ? 0.0 : options.calls->modelled_us(); };
   double before = modelled_us();
   const double start = thread_seconds();
   for (std::size_t row = 0; row < trace.op.size(); ++row) {
     if (row == next_sample) [[unlikely]] {
-      sample();
+      sampler.begin(row);
       next_sample += every;
     }
-    if (!player.play(row)) [[unlikely]] {
+    const bool found_memory = player.play(row);
+    if (every != 0) [[unlikely]]
+      sampler.look();
+    if (!found_memory) [[unlikely]] {
       if (!outcome.first_failure) outcome.first_failure = {row, pool.shortage()};
       if (!options.goes_on) break;
     }
@@ -109,7 +143,7 @@ ReplayOutcome replay(const TraceColumns& trace, Pool& pool, TraceEvents& events,
     ++outcome.rows;
   }
   outcome.cpu_seconds = thread_seconds() - start;
-  if (every != 0) sample();
+  if (every != 0) sampler.begin(outcome.rows);
   return outcome;
 }
 

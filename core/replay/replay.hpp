@@ -33,6 +33,7 @@ struct TraceColumns {
   std::span<const std::uint16_t> stream;
 };
 
+/// The largest allocated and the largest held memory from before `row` to before the row of the next sample.
 struct Sample {
   std::uint64_t row;
   Bytes allocated;
@@ -50,12 +51,13 @@ struct ReplayOutcome {
   std::uint64_t rows = 0;        ///< number of rows that were replayed
   double cpu_seconds = 0;        ///< of the replaying thread, the policy and its driver calls
   double longest_us = 0;         ///< modelled driver time of the request that took the most
-  std::vector<Sample> timeline;  ///< one sample every rows_per_sample rows, and one at the end
+  std::vector<Sample> timeline;  ///< one sample per rows_per_sample rows, and the state at the end
 };
 
 struct ReplayOptions {
   bool goes_on = false;                   ///< whether to continue after a failed allocation
   std::uint64_t rows_per_sample = 0;      ///< 0: no timeline
+  std::uint64_t first_sample = 0;         ///< the row of the first sample
   bool takes_in_advance = true;           ///< whether to preallocate; false for a policy without that capability
   const CountingDriver* calls = nullptr;  ///< models the driver time of each request; null: none is modelled
 };

@@ -12,6 +12,7 @@ ReplayReport run_replay(Library& emulator, const TraceColumns& trace, const Repl
   report.outcome = replay(trace, pool, events,
                           {.goes_on = settings.goes_on,
                            .rows_per_sample = settings.rows_per_sample,
+                           .first_sample = settings.first_sample,
                            .takes_in_advance = settings.policy.entry->capabilities.preallocation,
                            .calls = &device.calls()});
   report.stats = pool.stats();

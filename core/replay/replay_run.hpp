@@ -20,6 +20,7 @@ struct ReplaySettings {
   std::uint64_t lag = 0;  ///< rows, for EventMode::lag
   bool goes_on = false;
   std::uint64_t rows_per_sample = 0;
+  std::uint64_t first_sample = 0;
 };
 
 struct ReplayReport {

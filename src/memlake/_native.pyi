@@ -588,7 +588,9 @@ class ReplayReport:
 
     @property
     def timeline(self) -> tuple[list[int], list[int], list[int]]:
-        """Rows, bytes allocated, bytes held."""
+        """
+        Rows, and the most bytes allocated and held from each row to the next one; the last is the end.
+        """
 
     @property
     def calls(self) -> dict[str, int]:
@@ -627,7 +629,7 @@ class ReplayReport:
     @property
     def ooms(self) -> int: ...
 
-def replay(emulator: Driver, policy: str, op: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], id: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], bytes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], capacity: int, limit: object | None, events: str, lag: int, goes_on: bool, rows_per_sample: int) -> ReplayReport:
+def replay(emulator: Driver, policy: str, op: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], id: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], bytes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], capacity: int, limit: object | None, events: str, lag: int, goes_on: bool, rows_per_sample: int, first_sample: int = 0) -> ReplayReport:
     """
     Replays a trace on an emulated device of `capacity` bytes that exists for this call. policy: its name with its
     options, as parse_policy() takes them. limit: what may be held, None for no limit. Runs without the GIL.
@@ -660,6 +662,129 @@ def replay_record(emulator: Driver, policy: str, op: Annotated[NDArray[numpy.uin
     Replays a trace from `first_row` on, beginning with the segments of a record, on an emulated device that exists
     for this call. policy: one of PyTorch's, as parse_policy() takes it. tie_break: 'age' or 'address'. Runs without the GIL.
     """
+
+class PickleFault:
+    """Why a pickle is refused."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def at(self) -> int:
+        """The byte."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def other(self) -> int: ...
+
+    @property
+    def words(self) -> list[bytes]: ...
+
+class PickleNode:
+    """A value inside a pickle, which it keeps alive."""
+
+    @property
+    def kind(self) -> str:
+        """'dict', 'list', 'tuple' or 'scalar'."""
+
+    def get(self, key: str) -> PickleNode | None:
+        """The value of a key; None if there is none, or if this is no dict."""
+
+    def keys(self) -> list[str]:
+        """The keys of a dict."""
+
+    def __len__(self) -> int: ...
+
+    def item(self, place: int) -> PickleNode:
+        """An item of a list or of a tuple."""
+
+    def plain(self) -> object:
+        """What Python would have unpickled. MemoryError if it is too much."""
+
+    def shallow(self) -> object:
+        """The same, but containers inside it are empty."""
+
+def read_pickle(data: bytes, allowed: int, progress: object | None) -> PickleNode | PickleFault:
+    """
+    Reads a pickle of plain data; imports and calls nothing. allowed: the bytes that the values may take.
+    progress: called with the bytes that are read, from time to time. Runs without the GIL.
+    """
+
+class SegmentColumns:
+    """The segments of a snapshot and their blocks."""
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """
+        One array for each column. Those of blocks begin with block_; first_block has one more than segments.
+        States of blocks: 0 live, 1 pending, 2 free.
+        """
+
+class DeviceEvents:
+    """The events of one device as rows of a trace."""
+
+    def take_rows(self) -> dict[str, NDArray[Any]]:
+        """
+        One array for each column. Call it once: the arrays move to the caller.
+        """
+
+    def take_others(self) -> dict[str, NDArray[Any]]:
+        """The events that are no rows. Call it once."""
+
+    def take_labels(self) -> dict[str, tuple[NDArray[Any], list[str]]]:
+        """
+        For each label that a row has: a number for each row, and the text of each number. Call it once.
+        """
+
+    @property
+    def ignored(self) -> list[tuple[str, int]]:
+        """Unknown actions and how many there were."""
+
+    @property
+    def has_times(self) -> bool: ...
+
+    @property
+    def has_unknown_stream(self) -> bool: ...
+
+    @property
+    def num_carried(self) -> int: ...
+
+    @property
+    def num_allocation_events(self) -> int: ...
+
+    @property
+    def begins_within_a_free(self) -> bool: ...
+
+    @property
+    def has_lost_events(self) -> bool: ...
+
+    @property
+    def implied_frees(self) -> int: ...
+
+    @property
+    def unmatched_frees(self) -> int: ...
+
+class SnapshotReader:
+    """Reads the parts of one snapshot; their stacks are in one table."""
+
+    def __init__(self, node: PickleNode) -> None: ...
+
+    def read_segments(self, segments: PickleNode | None) -> SegmentColumns | tuple[int, int | None] | PickleFault:
+        """
+        The segments of a list; or the first wrong one, with the place of its first wrong block or None.
+        """
+
+    def read_events(self, events: PickleNode | None, segments: SegmentColumns, device: int) -> DeviceEvents | int | PickleFault:
+        """The events of a list; or the first wrong one."""
+
+    def take_stacks(self) -> dict[str, Any]:
+        """
+        The table of stacks: starts, frames; filename, line and name of each frame; texts. Call it once.
+        """
+
+def event_kinds() -> list[str]:
+    """The kinds of DeviceEvents.take_others()."""
 
 def set_undo_failure_hook(hook: object | None) -> None:
     """

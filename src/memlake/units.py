@@ -27,21 +27,23 @@ _DECIMAL = {prefix + "b": 1000**power for power, prefix in enumerate("kmgtp", st
 _UNITS = _BINARY | _DECIMAL
 
 # At most 40 digits: a longer number is no size, and parsing megabytes of digits would take very long.
-_SIZE = re.compile(r"([+-]?)(\d{1,40}(?:\.\d{1,40})?)\s*([a-z]*|%)", re.ASCII)
+# An exponent needs a digit behind it, so that no unit is taken for one.
+_SIZE = re.compile(r"([+-]?)(\d{1,40}(?:\.\d{1,40})?)(?:e\+?(\d{1,2}))?\s*([a-z]*|%)", re.ASCII)
 
 
-def parse_bytes(size: Size, *, of: int | None = None, what: str = "size") -> int:
+def parse_bytes(size: Size, *, of: int | None = None, what: str = "size", round_down: bool = False) -> int:
     """Returns a size in bytes.
 
     Args:
-        size: an int, or a string such as ``"4GiB"``, ``"512MB"``, ``"1.5 GiB"`` or ``"50%"``.
+        size: an int, or a string such as ``"4GiB"``, ``"512MB"``, ``"1.5 GiB"``, ``"24e9"`` or ``"50%"``.
         of: the total that a percentage refers to. Without it percentages are refused.
         what: the name of the argument in error messages.
+        round_down: whether to round ``"23.65GiB"``, which is no whole number of bytes, down. Else it is refused.
 
     Raises:
         ConfigError: if the argument is not a size, is negative, or is larger than 2^63 - 1 bytes.
     """
-    nbytes = _parse_text(size, of, what) if isinstance(size, str) else _parse_number(size, what)
+    nbytes = _parse_text(size, of, what, round_down) if isinstance(size, str) else _parse_number(size, what)
     if nbytes < 0:
         raise ConfigError(f"{what} must not be negative, got {size!r}")
     if nbytes > LARGEST_SIZE:
@@ -69,14 +71,15 @@ def _parse_number(size: object, what: str) -> int:
     raise ConfigError(f'{what} must be an int or a string such as "4GiB", got {size!r} of type {type(size).__name__}')
 
 
-def _parse_text(size: str, of: int | None, what: str) -> int:
+def _parse_text(size: str, of: int | None, what: str, round_down: bool) -> int:
     match = _SIZE.fullmatch(size.strip().lower())
     if match is None:
         raise ConfigError(f'{what} {_shorten(size)} is not a size; write for instance "4GiB", "512MB" or 4096')
-    sign, digits, unit = match.groups()
+    sign, digits, exponent, unit = match.groups()
     # Whole numbers throughout: a float would round sizes above 2^53.
     whole, _, fraction = digits.partition(".")
-    numerator = int(whole + fraction)
+    factor: int = 10 ** int(exponent or 0)
+    numerator = int(whole + fraction) * factor
     denominator: int = 10 ** len(fraction)
     if unit == "%":
         if of is None:
@@ -86,7 +89,7 @@ def _parse_text(size: str, of: int | None, what: str) -> int:
         nbytes = numerator * of // (100 * denominator)
     elif unit in _UNITS:
         nbytes, rest = divmod(numerator * _UNITS[unit], denominator)
-        if rest:
+        if rest and not round_down:
             raise ConfigError(f"{what} {_shorten(size)} is not a whole number of bytes")
     else:
         raise ConfigError(

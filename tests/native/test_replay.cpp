@@ -159,6 +159,25 @@ TEST(a_failure_says_what_the_pool_looked_like) {
   EXPECT_EQ(outcome.timeline.back().held.count, (MiB * 30).count);
 }
 
+TEST(a_timeline_has_the_maxima_of_its_rows_and_may_begin_late) {
+  const std::vector<std::uint8_t> op{0, 0, 1, 0, 1};
+  const std::vector<std::uint32_t> id{0, 1, 1, 2, 2};
+  const std::vector<std::uint64_t> bytes{MiB.count * 20, MiB.count * 30, 0, MiB.count * 10, 0};
+  const std::vector<std::uint16_t> stream{0, 0, 0, 0, 0};
+  ReplayDevice device(test::emulator(), MiB * 100);
+  TraceEvents events(EventMode::immediate, 0);
+  Pool pool(device.device(), std::make_unique<TorchRules>(TorchOptions{}), events, TorchOptions::kUnlimited);
+  // The second allocation is freed within the only sample, before its end.
+  const ReplayOutcome outcome =
+      replay({op, id, bytes, stream}, pool, events, {.rows_per_sample = 4, .first_sample = 1});
+  EXPECT_EQ(outcome.timeline.size(), 2U);
+  EXPECT_EQ(outcome.timeline[0].row, 1U);
+  EXPECT_EQ(outcome.timeline[0].allocated.count, (MiB * 50).count);
+  EXPECT_EQ(outcome.timeline[0].held.count, (MiB * 50).count);
+  EXPECT_EQ(outcome.timeline[1].row, 5U);
+  EXPECT_EQ(outcome.timeline[1].allocated.count, (MiB * 20).count);
+}
+
 TEST(a_pool_that_ends_leaves_nothing_on_the_device) {
   const test::Holdings before;
   {

@@ -21,7 +21,7 @@ def test_stitching_by_hand_runs_from_top_to_bottom():
 
 def test_whether_it_will_fit_runs_from_top_to_bottom():
     said = assert_ends_well(code_of("will_it_fit.md"))
-    assert "set PYTORCH_ALLOC_CONF=expandable_segments:True" in said
+    assert "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" in said
     assert "expandable needs a device of 59.12 GiB" in said
 
 

@@ -23,12 +23,22 @@ from memlake.units import LARGEST_SIZE, format_bytes, parse_bytes
         ("1.5KiB", 1536),
         (" 2 TB ", 2 * 10**12),
         ("+1B", 1),
+        ("24e9", 24 * 10**9),
+        ("1.5E+3", 1500),
+        ("2e3KiB", 2000 * 2**10),
         (LARGEST_SIZE, LARGEST_SIZE),
         (str(LARGEST_SIZE), LARGEST_SIZE),
     ],
 )
 def test_sizes_are_numbers_or_words(size, nbytes):
     assert parse_bytes(size) == nbytes
+
+
+@pytest.mark.parametrize(
+    ("size", "nbytes"), [("23.65GiB", 25393994137), ("79.15GiB", 84986665369), ("0.3B", 0), ("1.5KiB", 1536)]
+)
+def test_sizes_as_pytorch_prints_them_are_rounded_down_where_that_is_allowed(size, nbytes):
+    assert parse_bytes(size, round_down=True) == nbytes
 
 
 @pytest.mark.parametrize(("share", "nbytes"), [("50%", 512), ("100%", 1024), ("0%", 0), ("12.5 %", 128)])
@@ -42,7 +52,9 @@ def test_a_share_is_taken_from_the_whole(share, nbytes):
         ("", "is not a size"),
         ("GiB", "is not a size"),
         ("4 4GiB", "is not a size"),
-        ("1e9", "is not a size"),
+        ("1e", "unknown unit 'e'"),
+        ("1e999", "is not a size"),
+        ("1e-3", "is not a size"),
         ("nan", "is not a size"),
         ("٣GiB", "is not a size"),
         ("4GiBs", "unknown unit 'gibs'"),

@@ -1,11 +1,13 @@
 """Analysis: answers that are computed from traces and from several replays of a trace.
 
 Each file has a function and a frozen dataclass for its result. A result has a `sentence` for people and a `to_json()`
-for programs. `compare` finds out which policies fit on a device, `fit` finds the smallest device of each policy, and
-`advice` describes a comparison in words. A new statistic of traces or pools is a new file here.
+for programs. `compare` finds out which policies fit on a device, `fit` finds the smallest device of each policy,
+`reproduce` checks a replay against the file, and `advice` describes a comparison in words. A new statistic of traces or
+pools is a new file here.
 """
 
 from memlake.analysis.comparing import Comparison, compare
 from memlake.analysis.fitting import Fit, FitResult, fit
+from memlake.analysis.reproducing import Reproduction, reproduce
 
-__all__ = ["Comparison", "Fit", "FitResult", "compare", "fit"]
+__all__ = ["Comparison", "Fit", "FitResult", "Reproduction", "compare", "fit", "reproduce"]

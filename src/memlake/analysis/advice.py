@@ -1,11 +1,11 @@
-"""Advice: summarises a comparison in one sentence. It says which policies fit, why the others fail, and what to do."""
+"""Advice: summarises a comparison in a few sentences: which policies fit, why the others fail, and what to do."""
 
 from __future__ import annotations
 
 from math import inf
 from typing import TYPE_CHECKING
 
-from memlake.policies import DirectOptions, TorchOptions, default_policy
+from memlake.policies import TorchOptions, default_policy
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
@@ -16,30 +16,70 @@ if TYPE_CHECKING:
 
 __all__ = ["advice_for", "listed"]
 
+_FOR_COMPARISON = frozenset({"stitch", "direct"})
+"""Policies that show what other designs do. They are not recommended: their driver calls take too long for a job."""
+
 
 def advice_for(comparison: Comparison) -> str:
-    """Returns one sentence about a comparison."""
+    """Returns a few sentences about a comparison."""
+    past = f"{comparison.oom.sentence} " if comparison.oom is not None else ""
+    return past + _present(comparison)
+
+
+def listed(words: Sequence[str]) -> str:
+    """Joins words: ``"a"``, ``"a and b"``, ``"a, b and c"``."""
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+
+
+def _present(comparison: Comparison) -> str:
     device = f"On a device of {format_bytes(comparison.capacity)}"
-    if comparison.peak_live > comparison.capacity:
-        return (
-            f"{device} nothing can fit: {format_bytes(comparison.peak_live)} are live at once (row "
-            f"{comparison.peak_row}), so the job itself must need less, or the device be larger."
-        )
-    failing = [result for result in comparison if not result.fits]
+    budget = max(result.budget for result in comparison)
+    if comparison.peak_live > budget:
+        return _too_much_is_live(comparison, device, budget)
+    unknown = [result for result in comparison if result.outcome == "unknown"]
+    if unknown and not comparison.fitting:
+        return _undecided(comparison, device, unknown)
+    failing = [result for result in comparison if result.outcome == "oom"]
     if not failing:
-        return f"{device} {_fit(comparison.fitting)}; {_of_those_that_fit(comparison.fitting)}."
+        return f"{device} {_fit(comparison.fitting)}; {_of_those_that_fit(comparison)}.{_after(comparison)}"
     deaths = "; ".join([_death(failing[0]), *(_short_death(result) for result in failing[1:])])
     if not comparison.fitting:
         return (
             f"{device} no policy fits, though only {format_bytes(comparison.peak_live)} are live at most: {deaths}; "
             f"{_what_each_needs(comparison)}."
         )
-    return f"{device} {deaths}; {_fit(comparison.fitting)}; {_what_to_do(comparison.fitting)}."
+    return f"{device} {deaths}; {_fit(comparison.fitting)}; {_what_to_do(comparison)}.{_after(comparison)}"
 
 
-def listed(words: Sequence[str]) -> str:
-    """Joins words: ``"a"``, ``"a and b"``, ``"a, b and c"``."""
-    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+def _too_much_is_live(comparison: Comparison, device: str, budget: int) -> str:
+    live = f"{format_bytes(comparison.peak_live)} are live at once (row {comparison.peak_row})"
+    if comparison.oom is not None and comparison.oom.row == comparison.peak_row:
+        live = (
+            f"{format_bytes(comparison.peak_live)} would be live at once with the request at row {comparison.peak_row}"
+        )
+    if budget < comparison.capacity:
+        what = f"raise the limit to at least {format_bytes(comparison.peak_live)}"
+        what += "" if comparison.peak_live <= comparison.capacity else " and use a larger device"
+        return f"{device} with a limit of {format_bytes(budget)} nothing can fit: {live}, so {what}."
+    return f"{device} nothing can fit: {live}, so the job itself must need less, or the device be larger."
+
+
+def _undecided(comparison: Comparison, device: str, unknown: Sequence[ReplayResult]) -> str:
+    ran = [result for result in unknown if result.ran]
+    if ran and ran[0].doubt:
+        return f"{device} it cannot be known whether the job fits. {ran[0].doubt}"
+    held = [f"{result.label} {format_bytes(result.peak_held)}" for result in ran]
+    live = format_bytes(comparison.peak_live)
+    if comparison.history.kind == "state":
+        best = f" A program that allocates just that anew holds: {listed(held)}." if held else ""
+        short = [result.label for result in unknown if not result.ran]
+        less = f" Under {listed(short)} it does not find room even for that." if short else ""
+        return f"{device} it cannot be known whether the job fits. {live} were live, which is less.{best}{less}"
+    return (
+        f"{device} it cannot be known whether the job fits: PyTorch held "
+        f"{format_bytes(comparison.history.held_before)} when the record begins, more than the device has, and what it "
+        f"needed that for is not in the file. The recorded part alone finds memory and holds: {listed(held)}."
+    )
 
 
 def _death(result: ReplayResult) -> str:
@@ -58,12 +98,20 @@ def _fit(fitting: Sequence[ReplayResult]) -> str:
     return f"{listed([result.label for result in fitting])} {'fits' if len(fitting) == 1 else 'fit'}"
 
 
+def _after(comparison: Comparison) -> str:
+    """What a fit does not say: a job that died at its last request would have gone on."""
+    if comparison.oom is None or not comparison.oom.is_last:
+        return ""
+    return " The job died at its last request, so what it would have needed after it is not in the file."
+
+
 def _least_driver_time(fitting: Sequence[ReplayResult]) -> ReplayResult:
     # A policy without a modelled time wins only if no policy has one.
     return min(fitting, key=lambda result: inf if result.modelled_driver_ms is None else result.modelled_driver_ms)
 
 
-def _of_those_that_fit(fitting: Sequence[ReplayResult]) -> str:
+def _of_those_that_fit(comparison: Comparison) -> str:
+    fitting = [result for result in comparison.fitting if result.policy not in _FOR_COMPARISON] or comparison.fitting
     best = _least_driver_time(fitting)
     tightest = min(fitting, key=lambda result: result.peak_held)
     held = format_bytes(tightest.peak_held)
@@ -87,19 +135,21 @@ def _what_each_needs(comparison: Comparison) -> str:
     return raised if len(limits) == len(comparison) else f"{raised}, or use a larger device"
 
 
-def _what_to_do(fitting: Sequence[ReplayResult]) -> str:
+def _what_to_do(comparison: Comparison) -> str:
+    fitting = comparison.fitting
+    if own := [result for result in fitting if comparison.is_own(result)]:
+        return f"{own[0].label} is what the job ran under, so it needs no other setting"
     # A program with a memlake pool can use any policy. With PyTorch's allocator it can only set options.
     ways = []
     if defaults := [result for result in fitting if result.policy == default_policy()]:
         ways.append(f"use {_least_driver_time(defaults).label}")
-    if torchs := [result for result in fitting if result.options.capabilities.in_pytorch]:
+    if torchs := [result for result in fitting if isinstance(result.options, TorchOptions)]:
         options = _least_driver_time(torchs).options
-        assert isinstance(options, TorchOptions)
-        ways.append(f"set PYTORCH_ALLOC_CONF={options.to_torch()}")
+        note = comparison.settings.note_for(options)
+        ways.append(f"set {comparison.settings.line_for(options)}" + (f" ({note})" if note else ""))
     if ways:
         return ", or ".join(ways)
-    best = _least_driver_time(fitting)
-    if isinstance(best.options, DirectOptions):
-        cost = f"{best.modelled_driver_ms or 0:.0f} ms of driver calls"
-        return f"in PyTorch {best.label} is PYTORCH_NO_CUDA_MEMORY_CACHING=1, and costs {cost}"
-    return f"use {best.label}"
+    usable = [result for result in fitting if result.policy not in _FOR_COMPARISON]
+    if usable:
+        return f"use {_least_driver_time(usable).label}"
+    return "that is of no use for a job: the device must be larger, or the job need less"

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from memlake.analysis.advice import advice_for
 from memlake.analysis.chosen_policies import chosen_policies
-from memlake.analysis.workers import run_all
+from memlake.analysis.reproducing import reproduce
+from memlake.analysis.workers import run_all_with
 from memlake.replaying.capacity import capacity_of
 from memlake.replaying.event_mode import EventMode
-from memlake.replaying.running import require_trace, run
+from memlake.replaying.running import run, to_trace
+from memlake.trace import History, JobSettings, caveats_of
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Iterator
 
+    from memlake.analysis.reproducing import Reproduction
     from memlake.policies import Options
     from memlake.replaying.result import ReplayResult
-    from memlake.trace import Trace
+    from memlake.trace import RecordedShortage, Trace
     from memlake.units import Size
 
 __all__ = ["Comparison", "compare"]
@@ -35,6 +39,11 @@ class Comparison:
         num_rows: the number of rows of the trace.
         peak_live: the live peak of the trace in bytes. No policy can hold less.
         peak_row: the first row at which the live peak is reached; None if the trace allocates nothing.
+        history: how much of the job's life the trace records.
+        settings: what is known of the job's own allocator.
+        oom: the last request for which the job's own allocator had no memory; None if there was none.
+        reproduction: how well a replay of what the job ran under reproduces the file; None if the trace is no snapshot.
+        notes: what a reader must know before trusting the figures, one text each.
     """
 
     results: tuple[ReplayResult, ...]
@@ -43,6 +52,11 @@ class Comparison:
     num_rows: int
     peak_live: int
     peak_row: int | None
+    history: History = field(default_factory=History)
+    settings: JobSettings = field(default_factory=JobSettings)
+    oom: RecordedShortage | None = None
+    reproduction: Reproduction | None = None
+    notes: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[ReplayResult]:
         return iter(self.results)
@@ -61,8 +75,18 @@ class Comparison:
 
     @property
     def fitting(self) -> tuple[ReplayResult, ...]:
-        """The results in which every request found memory."""
+        """The results that show that the job fits."""
         return tuple(result for result in self.results if result.fits)
+
+    @property
+    def outcome(self) -> str:
+        """``"ok"`` if any policy fits, ``"unknown"`` if the file cannot decide it for some, ``"oom"`` if none fits."""
+        outcomes = {result.outcome for result in self.results}
+        return next(outcome for outcome in ("ok", "unknown", "oom") if outcome in outcomes)
+
+    def is_own(self, result: ReplayResult) -> bool:
+        """Whether a result is that of what the job ran under, with its own settings."""
+        return result.options == self.settings.policy
 
     @property
     def sentence(self) -> str:
@@ -76,13 +100,19 @@ class Comparison:
             "events": self.events,
             "rows": self.num_rows,
             "peak_live": self.peak_live,
-            "policies": [result.to_json() for result in self.results],
+            "outcome": self.outcome,
+            "history": self.history.kind,
+            "history_details": self.history.to_json(),
+            "oom": None if self.oom is None else self.oom.to_json() | {"sentence": self.oom.sentence},
+            "verification": None if self.reproduction is None else self.reproduction.to_json(),
+            "notes": list(self.notes),
+            "policies": [result.to_json() | {"is_own": self.is_own(result)} for result in self.results],
             "sentence": self.sentence,
         }
 
 
 def compare(
-    trace: Trace,
+    trace: Trace | str | os.PathLike[str],
     capacity: Size | None = None,
     policies: Iterable[str | Options] | str | Options | None = None,
     *,
@@ -94,9 +124,10 @@ def compare(
     """Replays a trace on a device of a given size under several policies, in parallel on all cores.
 
     Args:
-        trace: the trace to replay.
+        trace: the trace to replay, or the path of its file.
         capacity: the memory of the device. None: the capacity that the trace gives, if it gives one.
-        policies: names, PyTorch's configuration strings, or options. None: every policy with its default options.
+        policies: names, PyTorch's configuration strings, or options. None: what the job ran under, if the trace tells,
+            and then every other policy. PyTorch's allocators get the settings of the job, the others their defaults.
         events: when memory that another stream used becomes free; see `replay`.
         limit: the most that each policy may hold.
         timeline: the number of samples to take of each replay; 0 for none.
@@ -104,17 +135,26 @@ def compare(
 
     Raises:
         ConfigError: if an argument cannot be used.
+        TraceError: if the file is not a trace. If there is no such file, it is also a FileNotFoundError.
     """
-    require_trace(trace)
-    chosen = chosen_policies(policies)
+    trace = to_trace(trace)
+    chosen = chosen_policies(policies, trace)
     size = capacity_of(trace, capacity)
     mode = EventMode.parse(events)
     jobs = [partial(run, trace, options, size, mode, limit, samples=timeline) for options in chosen]
+    results, reproduction = run_all_with(partial(reproduce, trace), jobs, progress)
+    # If the replay of what the job ran under is wrong, the others lack the same.
+    doubt = next((result.doubt for result in results if result.options == trace.settings.policy), "")
     return Comparison(
-        results=tuple(run_all(jobs, progress)),
+        results=tuple(replace(result, doubt=result.doubt or doubt) for result in results) if doubt else tuple(results),
         capacity=size,
         events=str(mode),
         num_rows=len(trace),
         peak_live=trace.peak_live,
         peak_row=trace.peak_row,
+        history=trace.history,
+        settings=trace.settings,
+        oom=trace.oom,
+        reproduction=reproduction,
+        notes=caveats_of(trace),
     )

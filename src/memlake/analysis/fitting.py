@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from memlake.analysis.advice import listed
 from memlake.analysis.chosen_policies import chosen_policies
-from memlake.analysis.workers import run_all
+from memlake.analysis.reproducing import reproduce
+from memlake.analysis.workers import run_all_with
 from memlake.replaying.capacity import GRID, LARGEST_DEVICE
 from memlake.replaying.event_mode import EventMode
-from memlake.replaying.running import require_trace, run
+from memlake.replaying.running import run, to_trace
+from memlake.trace import History, JobSettings, caveats_of
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Iterator
 
+    from memlake.analysis.reproducing import Reproduction
     from memlake.policies import Options
     from memlake.replaying.result import ReplayResult
-    from memlake.trace import Trace
+    from memlake.trace import RecordedShortage, Trace
 
 __all__ = ["Fit", "FitResult", "fit"]
 
@@ -34,8 +38,9 @@ class FitResult:
     """The smallest device that one policy needs.
 
     Attributes:
-        min_capacity: the smallest capacity in bytes with which the trace ran. None: it ran with no tried capacity.
-        result: the replay with that capacity, or the failed replay with the largest tried capacity.
+        min_capacity: the smallest capacity in bytes with which the trace ran. None: it ran with no tried capacity, or
+            the file has no history, so that no capacity can be known.
+        result: the replay with that capacity, or else the replay with the largest tried capacity.
     """
 
     min_capacity: int | None
@@ -67,6 +72,11 @@ class Fit:
         num_rows: the number of rows of the trace.
         peak_live: the live peak of the trace in bytes. No policy can hold less.
         largest_capacity: the largest capacity that was tried, in bytes.
+        history: how much of the job's life the trace records.
+        settings: what is known of the job's own allocator.
+        oom: the last request for which the job's own allocator had no memory; None if there was none.
+        reproduction: how well a replay of what the job ran under reproduces the file; None if the trace is no snapshot.
+        notes: what a reader must know before trusting the figures, one text each.
     """
 
     results: tuple[FitResult, ...]
@@ -74,6 +84,11 @@ class Fit:
     num_rows: int
     peak_live: int
     largest_capacity: int
+    history: History = field(default_factory=History)
+    settings: JobSettings = field(default_factory=JobSettings)
+    oom: RecordedShortage | None = None
+    reproduction: Reproduction | None = None
+    notes: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[FitResult]:
         return iter(self.results)
@@ -91,12 +106,27 @@ class Fit:
         raise KeyError(policy)
 
     @property
+    def is_decided(self) -> bool:
+        """False if the file cannot tell how small the device may be.
+
+        That is so without a history, and if the history lost its beginning when the job's own allocator held more than
+        the devices that were found.
+        """
+        if self.history.kind == "state":
+            return False
+        found = [result.min_capacity for result in self.results if result.min_capacity is not None]
+        return self.history.kind != "cut" or all(self.history.can_tell_that_it_fits(size) for size in found)
+
+    @property
     def sentence(self) -> str:
         """The smallest device of each policy, as text."""
+        if self.history.kind == "state":
+            return self._of_a_state
         sizes = sorted(
             (result for result in self.results if result.min_capacity is not None), key=lambda r: r.min_capacity or 0
         )
-        live = f"{format_bytes(self.peak_live)} are live at most"
+        part = "" if self.history.kind == "complete" else " in the recorded part"
+        live = f"{format_bytes(self.peak_live)} are live at most{part}"
         parts = []
         if sizes:
             least = sizes[0]
@@ -108,7 +138,22 @@ class Fit:
         if beyond:
             verb = "does" if len(beyond) == 1 else "do"
             parts.append(f"{listed(beyond)} {verb} not run even on {format_bytes(self.largest_capacity)}")
-        return f"{live}: {', '.join(parts)}."
+        text = f"{live}: {', '.join(parts)}."
+        unknown = [result.result for result in self.results if result.result.outcome == "unknown"]
+        if unknown and self.history.kind in ("warm", "cut"):
+            held = format_bytes(self.history.held_before)
+            text += f" PyTorch held {held} when the record begins, so the job as a whole may need up to that."
+        doubt = next((result.doubt for result in unknown if result.doubt), "")
+        return f"{text} {doubt}".rstrip()
+
+    @property
+    def _of_a_state(self) -> str:
+        held = [f"{result.label} {format_bytes(result.result.peak_held)}" for result in self.results]
+        return (
+            "The file cannot tell how small the device may be, because it has no history. No device below "
+            f"{format_bytes(self.peak_live)} suffices, which is what was live. A program that allocates just that anew "
+            f"holds: {listed(held)}."
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Returns the JSON object that ``memlake fit --json`` prints, as a dict."""
@@ -117,13 +162,21 @@ class Fit:
             "rows": self.num_rows,
             "peak_live": self.peak_live,
             "largest_capacity": self.largest_capacity,
-            "policies": [result.to_json() for result in self.results],
+            "is_decided": self.is_decided,
+            "history": self.history.kind,
+            "history_details": self.history.to_json(),
+            "oom": None if self.oom is None else self.oom.to_json() | {"sentence": self.oom.sentence},
+            "verification": None if self.reproduction is None else self.reproduction.to_json(),
+            "notes": list(self.notes),
+            "policies": [
+                result.to_json() | {"is_own": result.result.options == self.settings.policy} for result in self.results
+            ],
             "sentence": self.sentence,
         }
 
 
 def fit(
-    trace: Trace,
+    trace: Trace | str | os.PathLike[str],
     policies: Iterable[str | Options] | str | Options | None = None,
     *,
     events: str = "immediate",
@@ -136,25 +189,32 @@ def fit(
     policy may also fail with a slightly larger capacity than one with which it runs; the search does not detect that.
 
     Args:
-        trace: the trace to replay.
-        policies: names, PyTorch's configuration strings, or options. None: every policy with its default options.
+        trace: the trace to replay, or the path of its file.
+        policies: names, PyTorch's configuration strings, or options. None: as for `compare`.
         events: when memory that another stream used becomes free; see `replay`.
         progress: called after each policy with the number of finished policies and the number of all policies.
 
     Raises:
         ConfigError: if an argument cannot be used.
+        TraceError: if the file is not a trace. If there is no such file, it is also a FileNotFoundError.
     """
-    require_trace(trace)
-    chosen = chosen_policies(policies)
+    trace = to_trace(trace)
+    chosen = chosen_policies(policies, trace)
     mode = EventMode.parse(events)
     largest = _largest_tried(trace.peak_live)
     jobs = [partial(_bisect, trace, options, mode, largest) for options in chosen]
+    results, reproduction = run_all_with(partial(reproduce, trace), jobs, progress)
     return Fit(
-        results=tuple(run_all(jobs, progress)),
+        results=tuple(results),
         events=str(mode),
         num_rows=len(trace),
         peak_live=trace.peak_live,
         largest_capacity=largest,
+        history=trace.history,
+        settings=trace.settings,
+        oom=trace.oom,
+        reproduction=reproduction,
+        notes=caveats_of(trace),
     )
 
 
@@ -172,10 +232,10 @@ def _bisect(trace: Trace, options: Options, events: EventMode, largest: int) -> 
         return run(trace, options, capacity, events, None)
 
     upper = on(largest)
-    if not upper.fits:
+    if not upper.ran or trace.history.kind == "state":
         return FitResult(min_capacity=None, result=upper)
     lowest = on(min(_on_grid(trace.peak_live), largest))
-    if lowest.fits:
+    if lowest.ran:
         return FitResult(min_capacity=lowest.capacity, result=lowest)
     # Fitting is not strictly monotonous in the capacity, so the choice of the middle decides which of two near results
     # is found. torch's own figures, with which these are compared, were found by rounding the middle down to the grid.
@@ -186,7 +246,7 @@ def _bisect(trace: Trace, options: Options, events: EventMode, largest: int) -> 
         if middle <= lower:
             break
         tried = on(middle)
-        if tried.fits:
+        if tried.ran:
             upper = tried
         else:
             lower = middle

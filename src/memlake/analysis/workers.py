@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["run_all"]
+__all__ = ["run_all", "run_all_with"]
 
 T = TypeVar("T")
+Other = TypeVar("Other")
 
 
 def run_all(jobs: Sequence[Callable[[], T]], progress: Callable[[int, int], None] | None = None) -> list[T]:
@@ -32,3 +33,12 @@ def run_all(jobs: Sequence[Callable[[], T]], progress: Callable[[int, int], None
             executor.shutdown(wait=False, cancel_futures=True)
             raise
         return [future.result() for future in futures]
+
+
+def run_all_with(
+    other: Callable[[], Other], jobs: Sequence[Callable[[], T]], progress: Callable[[int, int], None] | None = None
+) -> tuple[list[T], Other]:
+    """Runs all jobs as `run_all` does, and at the same time a job of another kind. Returns the results of both."""
+    with ThreadPoolExecutor(1, "memlake-other") as executor:
+        future = executor.submit(other)
+        return run_all(jobs, progress), future.result()

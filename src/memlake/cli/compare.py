@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from memlake.cli.output import Progress, print_json
+from memlake.cli.output import EXIT_CODES, Progress, print_json
 from memlake.cli.replay_arguments import add_capacity, add_events, add_json, add_policies
 from memlake.cli.trace_argument import add_trace, load_trace
 from memlake.reports.comparison import print_comparison
@@ -26,7 +26,7 @@ examples:
   memlake compare train_opt-13b_lora_offload --capacity 64GiB
   memlake compare snapshot.pickle --capacity 80GiB --policy caching --policy max_split_size_mb:128 --json
 
-exit code: 0 if any policy fits, 1 if none does, 2 for bad input
+exit code: 0 if any policy fits, 1 if none does, 2 for bad input, 3 if the file cannot decide it
 """
 
 
@@ -64,4 +64,4 @@ def _run(arguments: argparse.Namespace) -> int:
         print_json({"trace": arguments.trace} | comparison.to_json())
     else:
         print_comparison(comparison)
-    return 0 if comparison.fitting else 1
+    return EXIT_CODES[comparison.outcome]

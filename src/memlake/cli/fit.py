@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from memlake.cli.output import Progress, print_json
+from memlake.cli.output import EXIT_CODES, Progress, print_json
 from memlake.cli.replay_arguments import add_events, add_json, add_policies
 from memlake.cli.trace_argument import add_trace, load_trace
 from memlake.reports.fit import print_fit
@@ -25,7 +25,7 @@ examples:
   memlake fit snapshot.pickle
   memlake fit train_opt-13b_lora_offload --policy caching --policy expandable --json
 
-exit code: 0, or 2 for bad input
+exit code: 0, 2 for bad input, 3 if the file cannot decide it
 """
 
 
@@ -55,4 +55,4 @@ def _run(arguments: argparse.Namespace) -> int:
         print_json({"trace": arguments.trace} | found.to_json())
     else:
         print_fit(found)
-    return 0
+    return EXIT_CODES["ok" if found.is_decided else "unknown"]

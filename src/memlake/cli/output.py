@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memlake.reports.terminal import visible
 
-__all__ = ["Progress", "print_json"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["EXIT_CODES", "Progress", "print_json"]
+
+EXIT_CODES = {"ok": 0, "oom": 1, "unknown": 3}
+"""The exit code of each outcome. 2 is for bad input; 3 says that the file cannot decide the question."""
 
 
 def print_json(value: dict[str, Any]) -> None:
@@ -19,8 +25,10 @@ def print_json(value: dict[str, Any]) -> None:
 class Progress:
     """A progress line on stderr. It is shown only on a terminal."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, shown: Callable[[int], str] = str) -> None:
+        """`shown` writes the numbers of parts as text."""
         self._what = what
+        self._shown = shown
         self._is_shown = sys.stderr.isatty()
 
     def __enter__(self) -> Progress:
@@ -30,7 +38,7 @@ class Progress:
     def __call__(self, done: int, total: int) -> None:
         """Shows how many parts are done."""
         bar = "#" * (20 * done // total)
-        self._draw(f"{self._what} [{bar:<20}] {done}/{total}")
+        self._draw(f"{self._what} [{bar:<20}] {self._shown(done)} of {self._shown(total)}")
 
     def __exit__(self, *_: object) -> None:
         self._draw("")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from memlake.cli.output import Progress, print_json
+from memlake.cli.output import EXIT_CODES, Progress, print_json
 from memlake.cli.replay_arguments import add_capacity, add_events, add_json, add_policy
 from memlake.cli.trace_argument import add_trace, load_trace
 from memlake.errors import ConfigError
@@ -25,7 +25,7 @@ examples:
   memlake replay snapshot.pickle --policy expandable --capacity 80GiB
   memlake replay train_moe --policy stitch,frag_limit:64MiB --capacity 60GiB --timeline 20
 
-exit code: 0 if it fits, 1 if it runs out of memory, 2 for bad input
+exit code: 0 if it fits, 1 if it runs out of memory, 2 for bad input, 3 if the file cannot decide it
 """
 
 
@@ -50,6 +50,7 @@ def add_to(commands: _Commands) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from memlake.replaying import replay
+    from memlake.trace import caveats_of
 
     samples = _samples(arguments.timeline)
     trace = load_trace(arguments)
@@ -64,10 +65,10 @@ def _run(arguments: argparse.Namespace) -> int:
             timeline=samples,
         )
     if arguments.json:
-        print_json({"trace": arguments.trace} | result.to_json())
+        print_json({"trace": arguments.trace} | result.to_json() | {"notes": list(caveats_of(trace))})
     else:
-        print_replay(result, len(trace))
-    return 0 if result.fits else 1
+        print_replay(result, len(trace), caveats_of(trace))
+    return EXIT_CODES[result.outcome]
 
 
 def _samples(text: str) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memlake.cli.output import Progress
 from memlake.errors import ConfigError, TraceError
+from memlake.units import format_bytes
 
 if TYPE_CHECKING:
     import argparse
@@ -53,7 +55,8 @@ def load_trace(arguments: argparse.Namespace) -> Trace:
         shown = name if len(name) <= 80 else name[:77] + "..."
         raise ConfigError(f"there is no file {shown!r}, and no such example; examples: {', '.join(examples)}")
     try:
-        return Trace.load(name, device=device)
+        with Progress("reading", format_bytes) as progress:
+            return Trace.load(name, device=device, progress=progress)
     except OSError as error:
         raise TraceError(f"cannot read {name!r}: {error.strerror or error}") from None
 

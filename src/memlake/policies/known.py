@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import field, make_dataclass
 from functools import cache
 from typing import Any
@@ -25,6 +26,10 @@ _CLASSES: dict[str, type[Options]] = {
 _WITHOUT_BLANKS = str.maketrans("", "", " \t\r\n\v\f")
 
 
+# What people copy from a shell or from a message of PyTorch.
+_ASSIGNMENT = re.compile(r"\A(?:export[ \t]+)?PYTORCH_(?:CUDA_|HIP_)?ALLOC_CONF[ \t]*=[ \t]*")
+
+
 @cache
 def known_policies() -> dict[str, type[Options]]:
     """Returns each policy's options class by the policy's name, in the order of tables; the default comes first."""
@@ -37,7 +42,8 @@ def policy(text: str) -> Options:
     Args:
         text: a name, such as ``"lake"`` or ``"stitch"``; a name with options, such as
             ``"stitch,frag_limit:64MiB"``; or a value of ``PYTORCH_ALLOC_CONF``, such as
-            ``"expandable_segments:True,max_split_size_mb:128"``. ``MEMLAKE_CONF`` takes the same text and also the
+            ``"expandable_segments:True,max_split_size_mb:128"``. The assignment itself, ``"PYTORCH_ALLOC_CONF=..."``,
+            may stand before it, as in a shell. ``MEMLAKE_CONF`` takes the same text and also the
             keys of a pool.
 
     Raises:
@@ -48,7 +54,9 @@ def policy(text: str) -> Options:
     if not isinstance(text, str):
         raise ConfigError(f"a policy is named by a string, got {text!r} of type {type(text).__name__}")
     known = known_policies()
-    stripped = text.translate(_WITHOUT_BLANKS)
+    stripped = _ASSIGNMENT.sub("", text.strip(" \t\r\n\v\f")).translate(_WITHOUT_BLANKS)
+    if len(stripped) > 1 and stripped[0] in "\"'" and stripped[-1] == stripped[0]:
+        stripped = stripped[1:-1]
     if not stripped:
         raise ConfigError(f"no policy is named {text[:60]!r}; known: {', '.join(known)}")
     name, settings = _native.parse_policy(stripped)

@@ -8,7 +8,7 @@ from memlake.errors import ConfigError
 from memlake.units import Size, format_bytes, parse_bytes
 
 if TYPE_CHECKING:
-    from memlake.trace import Trace
+    from memlake.trace import Recorded, Trace
 
 __all__ = ["GRID", "LARGEST_DEVICE", "capacity_of", "known_capacity", "limit_of"]
 
@@ -27,13 +27,14 @@ def capacity_of(trace: Trace, capacity: Size | None) -> int:
     if capacity is None:
         known = known_capacity(trace)
         if known is None:
+            died = trace.oom.sentence if trace.oom is not None else "This trace does not tell;"
             raise ConfigError(
-                "how much memory has the device? This trace does not tell; "
+                f"how much memory has the device? {died} "
                 'say it with capacity (on the command line --capacity), for instance "80GiB"; '
                 f"at its peak {format_bytes(trace.peak_live)} are live"
             )
         return known
-    nbytes = parse_bytes(capacity, what="capacity")
+    nbytes = parse_bytes(capacity, what="capacity", round_down=True)
     if not GRID <= nbytes <= LARGEST_DEVICE:
         raise ConfigError(f"capacity must be between 2 MiB and 16 TiB, got {format_bytes(nbytes)}")
     return nbytes
@@ -43,15 +44,25 @@ def known_capacity(trace: Trace) -> int | None:
     """Returns the capacity from the metadata of a trace, or from a recorded failure; None if it has neither.
 
     When PyTorch runs out of memory, it records the free memory of the driver. The capacity is that memory plus the
-    memory that PyTorch held.
+    memory that PyTorch held. If the driver had enough, a limit of the process refused the request, and only the
+    settings may tell it.
     """
     told = trace.metadata.get("capacity")
     if isinstance(told, int) and not isinstance(told, bool) and GRID <= told <= LARGEST_DEVICE:
         return told
-    if trace.recorded is None:
+    if trace.oom is None:
+        return None if trace.recorded is None else _capacity_of_record(trace.recorded)
+    policy = trace.settings.policy
+    if trace.oom.is_limited and (policy is None or policy.memory_fraction == 1):
         return None
-    held = sum(segment.nbytes for segment in trace.recorded.initial)
-    for event in trace.recorded.events:
+    size = trace.oom.capacity or 0
+    return min(size, LARGEST_DEVICE) if size >= GRID else None
+
+
+def _capacity_of_record(recorded: Recorded) -> int | None:
+    """Returns the capacity at the first failure of a record that was made without metadata."""
+    held = sum(segment.nbytes for segment in recorded.initial)
+    for event in recorded.events:
         if event.kind in ("segment_alloc", "segment_map"):
             held += event.nbytes
         elif event.kind in ("segment_free", "segment_unmap"):
@@ -67,6 +78,6 @@ def limit_of(limit: Size | None, own_limit: int | None, capacity: int) -> int | 
     Raises:
         ConfigError: if the limit is not a size.
     """
-    asked = None if limit is None else parse_bytes(limit, of=capacity, what="limit")
+    asked = None if limit is None else parse_bytes(limit, of=capacity, what="limit", round_down=True)
     given = [value for value in (asked, own_limit) if value is not None]
     return min(given) if given else None

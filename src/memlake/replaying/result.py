@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from memlake.trace import History
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
@@ -21,7 +22,11 @@ __all__ = ["ReplayResult", "Timeline"]
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """Samples of a replay: the allocated and held bytes before a row. The last sample is the end of the replay."""
+    """Samples of a replay: the most allocated and held bytes from a row to the row of the next sample.
+
+    The last sample is the end of the replay. The first row is the first one of the trace's history: what was live
+    before it is allocated by then.
+    """
 
     rows: npt.NDArray[np.uint64]
     allocated: npt.NDArray[np.uint64]
@@ -61,6 +66,8 @@ class ReplayResult:
         ns_per_event: CPU time of the policy per row, driver calls on the emulator included. It varies between runs.
         failure: the first request that found no memory; None if every request found memory.
         timeline: the samples, if the replay was asked for them.
+        history: how much of the job's life the trace records.
+        doubt: why the file does not show that the job fits, although every request found memory; empty if it does.
     """
 
     options: Options
@@ -82,6 +89,8 @@ class ReplayResult:
     ns_per_event: float = field(compare=False)
     failure: Failure | None
     timeline: Timeline | None = field(default=None, compare=False)
+    history: History = field(default_factory=History)
+    doubt: str = ""
 
     @property
     def policy(self) -> str:
@@ -101,13 +110,26 @@ class ReplayResult:
 
     @property
     def fits(self) -> bool:
-        """True if every request found memory."""
+        """True if every request found memory, and the history of the trace suffices to say that the job fits."""
+        return self.outcome == "ok"
+
+    @property
+    def ran(self) -> bool:
+        """True if every request of the trace found memory, whatever the trace lacks."""
         return self.failure is None
 
     @property
+    def budget(self) -> int:
+        """The most that the policy could hold: the capacity, or the limit if that is smaller."""
+        return self.capacity if self.limit is None else min(self.limit, self.capacity)
+
+    @property
     def outcome(self) -> str:
-        """``"ok"`` or ``"oom"``."""
-        return "ok" if self.fits else "oom"
+        """``"ok"``, ``"oom"``, or ``"unknown"`` if the history of the trace does not suffice to decide it."""
+        if self.ran:
+            return "ok" if not self.doubt and self.history.can_tell_that_it_fits(self.budget) else "unknown"
+        # A state is allocated anew, in another order than the job did: only what is live is certain.
+        return "unknown" if self.history.kind == "state" and self.peak_live <= self.budget else "oom"
 
     @property
     def failed_event(self) -> int | None:
@@ -117,7 +139,7 @@ class ReplayResult:
     @property
     def utilization(self) -> float | None:
         """`peak_live` / `peak_held`; None if memory ran out or nothing was held."""
-        return self.peak_live / self.peak_held if self.fits and self.peak_held else None
+        return self.peak_live / self.peak_held if self.ran and self.peak_held else None
 
     @property
     def approximate(self) -> bool:
@@ -128,6 +150,11 @@ class ReplayResult:
     def sentence(self) -> str:
         """The outcome as a sentence."""
         device = f"a device of {format_bytes(self.capacity)}"
+        if self.outcome == "unknown":
+            what = "what was live" if self.history.kind == "state" else "the recorded part"
+            held = f" Under {self.label} {what} takes {format_bytes(self.peak_held)} at most." * self.ran
+            why = self.doubt or self.history.sentence
+            return f"It cannot be known whether the job fits on {device}. {why}{held}"
         if self.failure is None:
             return f"{self.label} fits on {device} and holds {format_bytes(self.peak_held)} at most."
         return f"{self.label} runs out of memory on {device}: {self.failure.sentence}."
@@ -160,5 +187,7 @@ class ReplayResult:
             "approximate": self.approximate,
             "failure": None if self.failure is None else self.failure.to_json(),
             "timeline": None if self.timeline is None else self.timeline.to_json(),
+            "history": self.history.kind,
+            "doubt": self.doubt,
             "sentence": self.sentence,
         }

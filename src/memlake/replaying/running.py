@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -18,16 +19,17 @@ from memlake.replaying.event_mode import EventMode
 from memlake.replaying.failure import Failure
 from memlake.replaying.result import ReplayResult, Timeline
 from memlake.trace import Trace
+from memlake.units import format_bytes
 
 if TYPE_CHECKING:
     from memlake.policies import Options
     from memlake.units import Size
 
-__all__ = ["replay", "require_trace", "run"]
+__all__ = ["replay", "run", "to_trace"]
 
 
 def replay(
-    trace: Trace,
+    trace: Trace | str | os.PathLike[str],
     policy: str | Options = "lake",
     capacity: Size | None = None,
     *,
@@ -42,7 +44,7 @@ def replay(
     same time.
 
     Args:
-        trace: the trace to replay.
+        trace: the trace to replay, or the path of its file.
         policy: a name, PyTorch's configuration string, or options; see `memlake.policy`.
         capacity: the memory of the device. None: the capacity that the trace gives, if it gives one.
         events: when memory that another stream used becomes free. ``"immediate"``: when the pool next looks;
@@ -50,12 +52,14 @@ def replay(
         limit: the most that the policy may hold, as a size or a share of the capacity.
         go_on: whether to continue after a request that found no memory. The replay then leaves that allocation out, so
             the later rows no longer match what the program did.
-        timeline: the number of samples to take over the trace; 0 for none.
+        timeline: the number of samples to take over the trace; 0 for none. Each has the maxima of its rows, so the
+            peak is always in one of them. What was live before the history of the trace is there from the start.
 
     Raises:
         ConfigError: if an argument cannot be used.
+        TraceError: if the file is not a trace. If there is no such file, it is also a FileNotFoundError.
     """
-    require_trace(trace)
+    trace = to_trace(trace)
     samples = _whole_number("timeline", timeline)
     options = resolve_policy(policy)
     size = capacity_of(trace, capacity)
@@ -74,6 +78,7 @@ def run(
 ) -> ReplayResult:
     """Replays a trace with checked arguments. It runs without the GIL."""
     effective = limit_of(limit, options.limit_on(capacity), capacity)
+    sampled = len(trace) - trace.num_carried
     report = _native.replay(
         _emulator(),
         options.configuration,
@@ -86,9 +91,11 @@ def run(
         events.kind,
         events.lag,
         go_on,
-        max(-(-len(trace) // samples), 1) if samples else 0,
+        max(-(-sampled // samples), 1) if samples else 0,
+        trace.num_carried,
     )
     failure = report.failure
+    budget = capacity if effective is None else min(effective, capacity)
     return ReplayResult(
         options=options,
         capacity=capacity,
@@ -109,18 +116,37 @@ def run(
         ns_per_event=report.cpu_seconds / report.rows * 1e9 if report.rows else 0.0,
         failure=None if failure is None else Failure.from_picture(failure, trace, capacity, effective),
         timeline=Timeline(*(np.array(column, np.uint64) for column in report.timeline)) if samples else None,
+        history=trace.history,
+        doubt=_doubt(trace, options, capacity, budget, report.peak_held) if failure is None else "",
     )
 
 
-def require_trace(trace: object) -> None:
-    """Raises ConfigError if the argument is not a `Trace`."""
-    if not isinstance(trace, Trace):
-        hint = (
-            "; load it first: memlake.Trace.load(path)"
-            if isinstance(trace, str) or hasattr(trace, "__fspath__")
-            else ""
+def _doubt(trace: Trace, options: Options, capacity: int, budget: int, peak_held: int) -> str:
+    """Returns why a replay in which every request found memory does not show that the job fits; empty if it does."""
+    if trace.oom is not None and options == trace.settings.policy and capacity <= (trace.oom.capacity or 0):
+        return (
+            "PyTorch ran out of memory on such a device, and the replay of what the job ran under does not: memory was "
+            "taken that the replay does not model, for instance by private pools, a limit, or before the history."
         )
-        raise ConfigError(f"trace must be a memlake.Trace, got {type(trace).__name__}{hint}")
+    held_back = trace.free_in_private_pools
+    if held_back and peak_held + held_back > budget:
+        pools = f"Private pools held back {format_bytes(held_back)} of free memory"
+        return f"{pools}, which the replay gives to other requests."
+    return ""
+
+
+def to_trace(given: Trace | str | os.PathLike[str]) -> Trace:
+    """Returns a trace unchanged, and loads the file that a path names.
+
+    Raises:
+        ConfigError: if the argument is neither.
+        TraceError: if the file is not a trace.
+    """
+    if isinstance(given, Trace):
+        return given
+    if isinstance(given, str | os.PathLike):
+        return Trace.load(given)
+    raise ConfigError(f"trace must be a memlake.Trace or the path of a file, got {type(given).__name__}")
 
 
 def _whole_number(name: str, value: object) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlake.reports.terminal import print_table, print_text
+from memlake.reports.trust import print_trust
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
@@ -19,11 +20,14 @@ def print_fit(found: Fit) -> None:
     headers = ("policy", "smallest device", "over live peak", "bytes", "retries", "driver ms")
     print_table(headers, [_line(result, found.largest_capacity) for result in found])
     print()
+    print_trust(found.reproduction, found.notes)
     print_text(found.sentence)
 
 
 def _line(found: FitResult, largest: int) -> tuple[str, ...]:
     result = found.result
+    if found.min_capacity is None and result.ran:
+        return (found.label, "unknown", "-", "-", "-", "-")
     if found.min_capacity is None:
         return (found.label, f"more than {format_bytes(largest)}", "-", "-", "-", "-")
     over = found.over_live

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlake.reports.terminal import print_table, print_text
+from memlake.reports.trust import print_trust
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from memlake.replaying import ReplayResult, Timeline
 
 __all__ = ["print_replay"]
@@ -15,13 +18,14 @@ __all__ = ["print_replay"]
 _BAR = 40
 
 
-def print_replay(result: ReplayResult, num_rows: int) -> None:
-    """Prints every figure of a replay of a trace with `num_rows` rows."""
+def print_replay(result: ReplayResult, num_rows: int, notes: Sequence[str] = ()) -> None:
+    """Prints every figure of a replay of a trace with `num_rows` rows, and what a reader must know about the trace."""
     used = result.utilization
     modelled = result.modelled_driver_ms
     figures = [
         ("policy", result.label),
-        ("outcome", "fits" if result.fits else "runs out of memory"),
+        ("outcome", {"ok": "fits", "oom": "runs out of memory"}.get(result.outcome, "unknown")),
+        ("history", result.history.kind),
         ("rows replayed", f"{result.rows} of {num_rows}"),
         ("device", format_bytes(result.capacity)),
         ("limit", "none" if result.limit is None else format_bytes(result.limit)),
@@ -42,6 +46,7 @@ def print_replay(result: ReplayResult, num_rows: int) -> None:
     if result.timeline is not None:
         _print_timeline(result.timeline, result.capacity)
         print()
+    print_trust(None, [note for note in notes if note not in result.sentence])
     print_text(result.sentence)
 
 

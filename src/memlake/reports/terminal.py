@@ -27,11 +27,35 @@ def visible(text: str) -> str:
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1) -> None:
-    """Prints a table. The first `left` columns are text; the others are numbers and right-aligned."""
+    """Prints a table. The first `left` columns are text; the others are numbers and right-aligned.
+
+    On a terminal, columns of numbers that do not fit are left out, the last ones first. The text is always there.
+    """
     shown = [[visible(cell) for cell in row] for row in rows]
-    if sys.stdout.isatty() and _print_rich_table(headers, shown, left):
+    if sys.stdout.isatty():
+        kept = _num_fitting(headers, shown, left, shutil.get_terminal_size((_WIDTH, 24)).columns)
+        omitted = headers[kept:]
+        headers, shown = headers[:kept], [row[:kept] for row in shown]
+        if not _print_rich_table(headers, shown, left):
+            _print_plain_table(headers, shown, left)
+        if omitted:
+            print_text(f"The terminal is too narrow for: {', '.join(omitted)}.")
         return
-    widths = [max(map(len, column)) for column in zip(headers, *shown, strict=True)]
+    _print_plain_table(headers, shown, left)
+
+
+def _num_fitting(headers: Sequence[str], rows: Sequence[Sequence[str]], left: int, width: int) -> int:
+    """Returns how many columns fit on a terminal of this width, at least the `left` first ones."""
+    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+    kept = len(widths)
+    # Two columns are two blanks apart.
+    while kept > left and sum(widths[:kept]) + 2 * (kept - 1) > width:
+        kept -= 1
+    return kept
+
+
+def _print_plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> None:
+    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
 
     def line(cells: Sequence[str]) -> str:
         return "  ".join(
@@ -41,7 +65,7 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: 
 
     print(line(headers))
     print("  ".join("-" * width for width in widths))
-    for row in shown:
+    for row in rows:
         print(line(row))
 
 
@@ -56,8 +80,10 @@ def _print_rich_table(headers: Sequence[str], rows: Sequence[Sequence[str]], lef
         return False
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for index, header in enumerate(headers):
-        # On a narrow terminal, text is wrapped; numbers are not.
-        table.add_column(header, justify="left" if index < left else "right", no_wrap=index >= left)
+        # On a terminal that is too narrow even for the text, the text is wrapped; numbers are not.
+        table.add_column(
+            header, justify="left" if index < left else "right", no_wrap=index >= left, min_width=3, overflow="fold"
+        )
     for row in rows:
         table.add_row(*(Text(cell, style=_STYLES.get(cell.split(" ")[0], "")) for cell in row))
     Console().print(table)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["cut"]
 
 
-def cut(columns: Columns, start: int, stop: int) -> dict[str, npt.NDArray[Any] | None]:
-    """Returns the columns of rows `start` to `stop`, as arguments of `Trace`.
+def cut(columns: Columns, start: int, stop: int) -> tuple[dict[str, npt.NDArray[Any] | None], npt.NDArray[np.int64]]:
+    """Returns the columns of rows `start` to `stop` as arguments of `Trace`, and the row that each of them was.
 
     They begin with the allocations that are live at `start`, in their order, and then the streams that these were
     recorded on. `EVENT_DONE` rows of allocations that were freed before `start` are left out.
@@ -46,4 +46,4 @@ def cut(columns: Columns, start: int, stop: int) -> dict[str, npt.NDArray[Any] |
         if start < len(columns):
             time[: len(carried) + len(records)] = columns.time[start]
         part["time"] = time
-    return part
+    return part, rows

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 from memlake.errors import TraceError
 
-__all__ = ["TraceFileError", "shorten"]
+__all__ = ["MissingFileError", "TraceFileError", "shorten"]
 
 
 class TraceFileError(TraceError):
@@ -37,6 +40,19 @@ class TraceFileError(TraceError):
         where = ": ".join(part for part in (self.path, self.place) if part is not None)
         text = f"{where}: {self.reason}" if where else self.reason
         return f"{text}; {self.hint}" if self.hint else text
+
+
+class MissingFileError(TraceFileError, FileNotFoundError):
+    """There is no such file. Python's own attributes `errno`, `strerror` and `filename` are set, too."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("cannot be read: there is no such file", path)
+        self.errno = errno.ENOENT
+        self.strerror = os.strerror(errno.ENOENT)
+        self.filename = path
+
+    def __reduce__(self) -> tuple[type[MissingFileError], tuple[str | None]]:
+        return type(self), (self.path,)
 
 
 def shorten(value: object) -> str:

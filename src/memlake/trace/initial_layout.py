@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -34,8 +34,7 @@ LARGE_PAGE = 20 * 1024**2
 """kLargeBuffer of PyTorch: the size of the pages of an expandable segment for large requests."""
 
 
-@dataclass(frozen=True)
-class Carried:
+class Carried(NamedTuple):
     """An allocation that is live when the record begins.
 
     Attributes:

@@ -15,6 +15,7 @@ from memlake.trace.text import read_text
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
 
     from memlake.trace.trace import Trace
 
@@ -32,12 +33,17 @@ _FOREIGN = {
 }
 
 
-def load(path: str | os.PathLike[str], device: int | None, memory_limit: int) -> Trace:
+def load(
+    path: str | os.PathLike[str],
+    device: int | None,
+    memory_limit: int,
+    progress: Callable[[int, int], object] | None = None,
+) -> Trace:
     """Reads a file of any known format; see `Trace.load`."""
     try:
         source, name = read_source(path, memory_limit, identify)
         if name == "snapshot":
-            return read_snapshot(source, device)
+            return read_snapshot(source, device, progress)
         if device is not None:
             raise ConfigError(f"device {device} was asked for, but only PyTorch snapshots know devices")
         return {"npz": read_npz, "RMM log": read_rmm, "text": read_text}[name](source)

@@ -12,17 +12,21 @@ import re
 import struct
 import zipfile
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from memlake.trace import npz_context, npz_record
 from memlake.trace.building import build
 from memlake.trace.failure import shorten
+from memlake.trace.operations import Op
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from memlake.trace.context import Context
+    from memlake.trace.recorded import Recorded
     from memlake.trace.source import Source
     from memlake.trace.trace import Trace
 
@@ -30,10 +34,17 @@ __all__ = ["read_npz", "write_npz"]
 
 NEEDED = ("op", "id", "bytes", "stream")
 OPTIONAL = ("tag", "time")
-TEXTS = ("tags", "meta")
-# A trace has eight members with less than 100 bytes each in the directory. A malicious zip may declare millions.
+EXTRAS = (*npz_context.COLUMNS, *npz_record.COLUMNS)
+TEXTS = ("tags", "meta", *npz_context.TEXTS, *npz_record.TEXTS)
+# A trace has up to fifty members with less than 100 bytes each in the directory. A malicious zip may declare millions.
 LARGEST_DIRECTORY = 64 * 1024
+LONGEST_HEADER = 1000
 LARGEST_TEXT = 64 * 1024**2
+# The memory that a row needs while its trace is made, in addition to its bytes in the file: measured 75 bytes.
+ROW_MEMORY = 80
+# The memory that JSON text needs while its trace is made, as a multiple of its bytes in the file: measured 8.3 for a
+# list of empty lists, the worst of the texts that were tried.
+TEXT_MEMORY = 10
 END_OF_DIRECTORY = struct.Struct("<4s4H2IH")
 # The exceptions of zipfile for broken archives; it raises RuntimeError for encrypted ones.
 BROKEN = (
@@ -68,6 +79,7 @@ def read_npz(source: Source) -> Trace:
             if missing:
                 hint = "a trace has op, id, bytes and stream; see docs/reference/trace_format.md"
                 raise source.error(f"has no column {', '.join(missing)}", hint=hint)
+            _check_memory(source, archive, members)
             arrays = {name: _array(source, archive, members[name]) for name in members}
     except BROKEN as error:
         raise source.error(f"is not a whole zip file: {shorten(str(error))}", hint="copy it again") from error
@@ -78,11 +90,37 @@ def read_npz(source: Source) -> Trace:
     if not isinstance(metadata, dict):
         raise source.error("must be a JSON object", "member meta")
     columns = {name: arrays[name] for name in (*NEEDED, *OPTIONAL) if name in arrays}
-    return build(source, lambda row: f"row {row}", **columns, tags=tags, metadata=metadata)
+    recorded, context = _extras(source, arrays)
+    return build(
+        source,
+        lambda row: f"row {row}",
+        **columns,
+        tags=tags,
+        metadata=metadata,
+        recorded=recorded,
+        context=context,
+    )
+
+
+def _extras(source: Source, arrays: dict[str, npt.NDArray[Any]]) -> tuple[Recorded | None, Context | None]:
+    """Returns the record and the context of the trace, if the file has them."""
+    texts = {name: _json(source, arrays, name, None) for name in TEXTS[2:] if name in arrays}
+    counts = {name: len(arrays[name]) for name in EXTRAS if name in arrays}
+    if npz_record.record_memory(counts) > source.memory_limit:
+        hint = "raise memory_limit if you trust it"
+        raise source.error("has a record that takes more memory than is allowed", "member record.npy", hint)
+    try:
+        context = npz_context.context_from(arrays, texts)
+        num_allocations = int(np.count_nonzero(arrays["op"] == Op.ALLOCATE))
+        num_stacks = 1 if context is None else len(context.stacks)
+        recorded = npz_record.record_from(arrays, texts, len(arrays["op"]), num_allocations, num_stacks)
+    except (ValueError, OverflowError) as error:
+        raise source.error(f"has members that do not go together: {error}") from None
+    return recorded, context
 
 
 def write_npz(trace: Trace) -> bytes:
-    """Returns the bytes of the trace file. Equal traces give equal bytes."""
+    """Returns the bytes of the trace file. The same trace gives the same bytes."""
     arrays: dict[str, npt.NDArray[Any]] = {
         "op": trace.op,
         "id": trace.id,
@@ -94,15 +132,20 @@ def write_npz(trace: Trace) -> bytes:
     }
     if trace.time is not None:
         arrays["time"] = trace.time
+    members = [npz_record.record_members(trace.recorded)] if trace.recorded is not None else []
+    members += [npz_context.context_members(trace.context)] if trace.context is not None else []
+    for columns, texts in members:
+        arrays |= columns
+        arrays |= {name: np.array(json.dumps(value, sort_keys=True)) for name, value in texts.items()}
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for name, array in arrays.items():
-            # The default date of a member is 1980-01-01, so that equal traces give equal bytes.
+            # The default date of a member is 1980-01-01, so that the same trace gives the same bytes.
             member = zipfile.ZipInfo(f"{name}.npy")
             member.compress_type = zipfile.ZIP_DEFLATED
             content = io.BytesIO()
             np.lib.format.write_array(content, array, version=(1, 0), allow_pickle=False)
-            archive.writestr(member, content.getvalue(), compresslevel=9)
+            archive.writestr(member, content.getvalue(), compresslevel=6)
     return file.getvalue()
 
 
@@ -125,7 +168,7 @@ def _check_directory(source: Source) -> None:
 def _members(source: Source, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     """Returns the members of a trace, and checks that none occurs twice or is larger than the limit."""
     members: dict[str, zipfile.ZipInfo] = {}
-    names = {f"{name}.npy": name for name in (*NEEDED, *OPTIONAL, *TEXTS)}
+    names = {f"{name}.npy": name for name in (*NEEDED, *OPTIONAL, *EXTRAS, *TEXTS)}
     total = 0
     for info in archive.infolist():
         name = names.get(info.filename)
@@ -148,17 +191,40 @@ def _members(source: Source, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipI
     return members
 
 
-def _array(source: Source, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any]:
-    """One member as an array of one dimension or none."""
+def _check_memory(source: Source, archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> None:
+    """Checks the memory that the trace will need before a column is unpacked: zeros pack a thousand times."""
+    with archive.open(members["op"]) as file:
+        count = _header(source, members["op"], file.read(LONGEST_HEADER)).length
+    needed = count * ROW_MEMORY + sum(
+        info.file_size * (TEXT_MEMORY if name in TEXTS else 1) for name, info in members.items()
+    )
+    if needed > source.memory_limit:
+        raise source.error(
+            f"has {count} rows and needs about {format_bytes(needed)} of memory, and "
+            f"{format_bytes(source.memory_limit)} are allowed",
+            hint="raise memory_limit if you trust it",
+        )
+
+
+class _Header(NamedTuple):
+    """The header of an array: its type, the number of its entries, whether it is a text, and where its data begins."""
+
+    descr: str
+    length: int
+    is_text: bool
+    end: int
+
+
+def _header(source: Source, member: zipfile.ZipInfo, content: bytes) -> _Header:
+    """Reads the header of a member that begins with these bytes."""
     place = f"member {member.filename}"
-    content = archive.read(member)
     prefix = content[:12]
     if not prefix.startswith(b"\x93NUMPY") or len(prefix) < 12:
         raise source.error("is no NumPy array", place)
     # The length of the header has two bytes in version 1, and four in later versions.
     begin = 10 if prefix[6] == 1 else 12
     end = begin + int.from_bytes(prefix[8:begin], "little")
-    header = content[begin : min(end, begin + 1000)]
+    header = content[begin : min(end, begin + LONGEST_HEADER)]
     match = _HEADER.fullmatch(header)
     if match is None:
         raise source.error(f"is no plain array of one dimension: {shorten(header)}", place)
@@ -167,10 +233,19 @@ def _array(source: Source, archive: zipfile.ZipFile, member: zipfile.ZipInfo) ->
     if is_text != (length is None) or not re.fullmatch(r"[<>|=]?U\d+" if is_text else r"[<>|=]?[iu][1248]", descr):
         what = "one text" if is_text else "a list of whole numbers"
         raise source.error(f"has type {descr} and is not {what}", place)
-    count = 1 if length is None else int(length[:-1])
+    return _Header(descr, 1 if length is None else int(length[:-1]), is_text, end)
+
+
+def _array(source: Source, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any]:
+    """One member as an array of one dimension or none."""
+    content = archive.read(member)
+    descr, count, is_text, end = _header(source, member, content)
     itemsize = (4 if is_text else 1) * int(descr.lstrip("<>|=")[1:])
     if len(content) - end != count * itemsize:
-        raise source.error(f"claims {count} entries of {itemsize} bytes and has {len(content) - end} bytes", place)
+        raise source.error(
+            f"claims {count} entries of {itemsize} bytes and has {len(content) - end} bytes",
+            f"member {member.filename}",
+        )
     if is_text:
         return np.frombuffer(content, np.dtype(descr), 1, end).reshape(()) if itemsize else np.array("")
     return np.frombuffer(content, np.dtype(descr), count, end) if count else np.zeros(0, np.dtype(descr))

@@ -6,8 +6,8 @@ the tags of the trace say which code allocated.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["Recorded", "RecordedBlock", "RecordedEvent", "RecordedSegment"]
 
 
-@dataclass(frozen=True)
-class RecordedBlock:
-    """A block of a segment.
+class RecordedBlock(NamedTuple):
+    """A block of a segment. It is a tuple, because a snapshot may have a hundred thousand blocks.
 
     Attributes:
         address: the address of the first byte.
@@ -71,6 +70,7 @@ class RecordedEvent:
         stream: the number of the stream in the trace.
         time: the time in microseconds, as in the trace; None if times were not recorded.
         device_free: for ``"oom"``, the free memory that the driver reported.
+        stack: the stack of the event, as a place in `Context.stacks` of the trace; 0 if none was recorded.
     """
 
     row: int
@@ -80,6 +80,7 @@ class RecordedEvent:
     stream: int
     time: int | None = None
     device_free: int | None = None
+    stack: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,3 +100,7 @@ class Recorded:
     initial: tuple[RecordedSegment, ...] = field(default=(), repr=False)
     final: tuple[RecordedSegment, ...] = field(default=(), repr=False)
     is_complete: bool = False
+
+    def without_stacks(self) -> Recorded:
+        """Returns the same record without the stacks of its events."""
+        return replace(self, events=tuple(replace(event, stack=0) for event in self.events))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from memlake.trace.trace import Trace
 
-__all__ = ["save"]
+__all__ = ["check_name", "save"]
 
 
 def _save_npz(trace: Trace, file: BinaryIO) -> None:
@@ -43,6 +43,18 @@ FORMATS: dict[str, Callable[[Trace, BinaryIO], None]] = {
 }
 
 
+def check_name(target: Path) -> Callable[[Trace, BinaryIO], None]:
+    """Returns the function that writes the format of a file.
+
+    Raises:
+        ConfigError: if the ending of the name is unknown.
+    """
+    write = next((write for ending, write in FORMATS.items() if target.name.endswith(ending)), None)
+    if write is None:
+        raise ConfigError(f"{target.name!r} does not say in which format to save; known: {', '.join(FORMATS)}")
+    return write
+
+
 def save(trace: Trace, path: str | os.PathLike[str]) -> None:
     """Writes a trace to a temporary file beside the target, then renames it. The ending selects the format.
 
@@ -51,9 +63,7 @@ def save(trace: Trace, path: str | os.PathLike[str]) -> None:
         OSError: if the file cannot be written.
     """
     target = Path(path)
-    write = next((write for ending, write in FORMATS.items() if target.name.endswith(ending)), None)
-    if write is None:
-        raise ConfigError(f"{target.name!r} does not say in which format to save; known: {', '.join(FORMATS)}")
+    write = check_name(target)
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         with part.open("xb") as file:

@@ -1,95 +1,77 @@
-"""A PyTorch memory snapshot as plain data. The reader checks the type and the range of every field.
+"""A PyTorch memory snapshot: its segments as columns, and its events by device.
 
 It reads all formats that PyTorch has written: the current dict; the dict of torch 2.0, whose blocks have a ``history``
 and no address; and a bare list of segments. A snapshot may have events, or only the state at the end.
+
+The core (core/snapshots/) checks the type and the range of every field. This module has the words for what is wrong.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from memlake import _native
+from memlake.trace.context import Annotation
 from memlake.trace.failure import shorten
-from memlake.trace.recorded import RecordedBlock, RecordedSegment
-from memlake.trace.streams import plain_stream
+from memlake.trace.pickle_refusal import explain_memory
+from memlake.trace.torch_version import TorchVersions
 from memlake.trace.unpickling import unpickle
 from memlake.units import LARGEST_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    import numpy.typing as npt
+
+    from memlake.trace.failure import TraceFileError
     from memlake.trace.source import Source
-    from memlake.trace.streams import StreamNumbers
 
-__all__ = ["Block", "DeviceRecord", "Fields", "Segment", "Snapshot", "read_raw_snapshot", "tag_of_frames"]
+__all__ = ["DeviceRecord", "Snapshot", "read_events", "read_raw_snapshot"]
 
 LARGEST_ADDRESS = 2**64 - 1
 # The size of a small segment in all versions of PyTorch: kSmallBuffer in c10/core/AllocatorConfig.h.
 SMALL_SEGMENT = 2 * 1024**2
+# More devices than a machine has. A malicious file may list millions.
+MOST_DEVICES = 4096
 NO_SNAPSHOT = "is it a snapshot of torch.cuda.memory._dump_snapshot()?"
-STATES = {
-    "active_allocated": "live",
-    "active_pending_free": "pending",
-    "active_awaiting_free": "pending",
-    "inactive": "free",
-}
-
-
-@dataclass(frozen=True)
-class Block:
-    """A block at the end of the record."""
-
-    address: int
-    nbytes: int
-    requested: int
-    state: str
-    tag: str
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A segment at the end of the record; the stream is a handle."""
-
-    address: int
-    nbytes: int
-    stream: int
-    kind: str
-    is_expandable: bool
-    pool: tuple[int, int]
-    blocks: tuple[Block, ...]
-
-    def recorded(self, streams: StreamNumbers, id_at: Callable[[int], int | None]) -> RecordedSegment:
-        """Returns the segment with the stream's number, and with the trace's ids of its allocations."""
-        blocks = (
-            RecordedBlock(
-                block.address,
-                block.nbytes,
-                block.requested,
-                block.state,
-                None if block.state == "free" else id_at(block.address),
-            )
-            for block in self.blocks
-        )
-        stream = streams.of(self.stream)
-        return RecordedSegment(
-            self.address, self.nbytes, stream, self.kind, self.is_expandable, self.pool, tuple(blocks)
-        )
+STATES = ("active_allocated", "active_pending_free", "active_awaiting_free", "inactive")
 
 
 @dataclass
 class DeviceRecord:
-    """The segments and events of one device. The events are not checked yet; their reader checks each of them."""
+    """What a snapshot has of one device: how many segments and events, and the events themselves if there are any."""
 
-    segments: list[Segment] = field(default_factory=list)
-    events: list[Any] = field(default_factory=list)
+    num_segments: int = 0
+    num_events: int = 0
+    events: _native.PickleNode | None = None
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A whole snapshot."""
+    """A whole snapshot.
 
+    Attributes:
+        reader: reads the events of a device, and has the stacks of everything that was read.
+        segments: the segments of all devices.
+        columns: the same as arrays.
+        devices: what there is of each device.
+        settings: the allocator's settings.
+        annotations: the named parts of the program.
+        others: the other entries of the snapshot that are scalars, or dicts of scalars.
+        versions: the versions of PyTorch that may have written the snapshot.
+    """
+
+    reader: _native.SnapshotReader
+    segments: _native.SegmentColumns
+    columns: dict[str, npt.NDArray[Any]]
     devices: dict[int, DeviceRecord]
     settings: dict[str, Any]
+    annotations: tuple[Annotation, ...]
+    others: dict[str, Any]
+    versions: TorchVersions
 
 
 class Fields:
@@ -98,7 +80,6 @@ class Fields:
     def __init__(self, source: Source, raw: Any, place: str, index: int | None = None) -> None:
         self._source = source
         self._raw = raw
-        # The text of the place is formatted only for an error, because there is one object per event.
         self._place = place
         self._index = index
         if type(raw) is not dict:
@@ -118,7 +99,7 @@ class Fields:
 
     def stream(self) -> int:
         """The stream's handle. PyTorch writes it as a signed number."""
-        return plain_stream(self.whole("stream", LARGEST_ADDRESS, 0, smallest=-(2**63)) % 2**64)
+        return self.whole("stream", LARGEST_ADDRESS, 0, smallest=-(2**63))
 
     def text(self, name: str, default: str | None = None) -> str:
         """A string."""
@@ -136,11 +117,7 @@ class Fields:
             raise self.error(f"{name} must be a list, not {_show(value)}")
         return value
 
-    def get(self, name: str) -> Any:
-        """The raw value, not checked; None if the field is missing."""
-        return self._raw.get(name)
-
-    def error(self, reason: str) -> Exception:
+    def error(self, reason: str) -> TraceFileError:
         """Returns the error for a wrong field of this dict."""
         place = self._place if self._index is None else f"{self._place}[{self._index}]"
         return self._source.error(reason, place, NO_SNAPSHOT)
@@ -156,87 +133,176 @@ def _show(value: Any) -> str:
     return shorten(value) if isinstance(value, (int, float, str, bytes, type(None))) else shorten_type(value)
 
 
-def read_raw_snapshot(source: Source) -> Snapshot:
-    """Unpickles a snapshot and sorts it by device.
+def read_raw_snapshot(source: Source, progress: Callable[[int, int], object] | None = None) -> Snapshot:
+    """Reads a snapshot and sorts it by device.
 
     Raises:
         TraceError: if it is not plain data, or not a snapshot.
     """
-    raw = unpickle(source)
-    if type(raw) is list:
-        raw = {"segments": raw}
-    top = Fields(source, raw, "top level")
-    if "segments" not in raw and "device_traces" not in raw:
+    root = unpickle(source, progress)
+    try:
+        return _sort(source, root)
+    except MemoryError:
+        raise explain_memory(source) from None
+
+
+def _sort(source: Source, root: _native.PickleNode) -> Snapshot:
+    reader = _native.SnapshotReader(root)
+    top = {key: root.get(key) for key in root.keys()[:1000]} if root.kind == "dict" else {"segments": root}
+    if root.kind not in ("dict", "list"):
+        Fields(source, root.shallow(), "top level")
+    if "segments" not in top and "device_traces" not in top:
         raise source.error("the pickle has neither segments nor device_traces", "top level", NO_SNAPSHOT)
+    segments = _read_segments(source, reader, _list(source, top.pop("segments", None), "segments"))
+    columns = segments.columns()
     devices: dict[int, DeviceRecord] = {}
-    for number, segment in enumerate(top.items("segments")):
-        fields = Fields(source, segment, "segments", number)
-        device = devices.setdefault(fields.whole("device", 2**31 - 1, 0), DeviceRecord())
-        device.segments.append(_segment(source, fields, number))
-    for number, events in enumerate(top.items("device_traces")):
-        if type(events) is not list:
-            raise source.error(
-                f"{shorten_type(events)} stands where a list should", f"device_traces[{number}]", NO_SNAPSHOT
-            )
-        if events:
-            devices.setdefault(number, DeviceRecord()).events = events
-    return Snapshot(devices, _settings(raw.get("allocator_settings")))
-
-
-def _segment(source: Source, fields: Fields, number: int) -> Segment:
-    address = fields.whole("address", LARGEST_ADDRESS)
-    nbytes = fields.size("total_size")
-    kind = fields.text("segment_type", "small" if nbytes <= SMALL_SEGMENT else "large")
-    pool = fields.get("segment_pool_id")
-    is_pool = type(pool) in (tuple, list) and len(pool) == 2 and all(type(part) is int for part in pool)
-    blocks = []
-    # Blocks of torch 2.0 have no address. They tile their segment, so each begins where the previous one ends.
-    expected = address
-    for place, raw in enumerate(fields.items("blocks")):
-        block = _block(Fields(source, raw, f"segments[{number}].blocks", place), expected)
-        blocks.append(block)
-        expected = (block.address + block.nbytes) % 2**64
-    return Segment(
-        address,
-        nbytes,
-        fields.stream(),
-        "small" if kind == "small" else "large",
-        fields.get("is_expandable") is True,
-        (pool[0], pool[1]) if is_pool else (0, 0),
-        tuple(blocks),
+    for number in columns["device"].tolist():
+        devices.setdefault(number, DeviceRecord()).num_segments += 1
+        _check_devices(source, devices)
+    for number, events in enumerate(_items(_list(source, top.pop("device_traces", None), "device_traces"))):
+        if events.kind != "list":
+            what = shorten_type(events.shallow())
+            raise source.error(f"{what} stands where a list should", f"device_traces[{number}]", NO_SNAPSHOT)
+        if len(events):
+            record = devices.setdefault(number, DeviceRecord())
+            record.events, record.num_events = events, len(events)
+            _check_devices(source, devices)
+    settings = top.pop("allocator_settings", None)
+    annotations = top.pop("external_annotations", None)
+    return Snapshot(
+        reader,
+        segments,
+        columns,
+        devices,
+        _settings(settings.plain() if settings else None),
+        tuple(_annotations(annotations.plain() if annotations else None)),
+        _settings({name: node.plain() for name, node in top.items() if node is not None and len(node) <= 100}),
+        _versions(root, columns["first_block"]),
     )
 
 
-def _block(fields: Fields, expected: int) -> Block:
-    nbytes = fields.size("size")
-    state = STATES.get(fields.text("state"))
-    if state is None:
-        raise fields.error(f"state {shorten(fields.text('state'))} is not known")
-    requested, frames = nbytes, fields.get("frames")
-    history = fields.get("history")
-    if type(history) is list and history and type(history[0]) is dict:
-        requested, frames = history[0].get("real_size", nbytes), history[0].get("frames")
-        requested = requested if type(requested) is int and 0 <= requested <= nbytes else nbytes
-    # PyTorch keeps the size of the last request in a free block.
-    requested = fields.size("requested_size", requested) if state != "free" else 0
-    return Block(fields.whole("address", LARGEST_ADDRESS, expected), nbytes, requested, state, tag_of_frames(frames))
+def _versions(root: _native.PickleNode, first_block: npt.NDArray[Any]) -> TorchVersions:
+    """Infers the versions of PyTorch from the keys of the snapshot, of its first event and of its first block."""
+    if root.kind != "dict":
+        root_keys: dict[str, Any] = {}
+        segments: _native.PickleNode | None = root
+    else:
+        root_keys, segments = dict.fromkeys(root.keys()), root.get("segments")
+    traces = root.get("device_traces")
+    if traces is not None:
+        events = next((one for one in _items(traces) if one.kind == "list" and len(one)), None)
+        root_keys["device_traces"] = [] if events is None else [[events.item(0).shallow()]]
+    with_blocks = np.flatnonzero(np.diff(first_block))
+    has_history = False
+    if segments is not None and len(with_blocks):
+        # All blocks of a snapshot have the same keys.
+        blocks = segments.item(int(with_blocks[0])).get("blocks")
+        has_history = blocks is not None and blocks.item(0).get("history") is not None
+    return TorchVersions.of_snapshot(root_keys, has_history)
 
 
-def tag_of_frames(frames: Any) -> str:
-    """Returns the innermost Python frame, the only one that `unpickle` keeps, as ``file.py:12 function``, or ""."""
-    if type(frames) is not list or not frames or type(frames[0]) is not dict:
-        return ""
-    frame = frames[0]
-    filename, line, name = frame.get("filename"), frame.get("line"), frame.get("name")
-    if type(filename) is not str or type(line) is not int or type(name) is not str:
-        return ""
-    # Folder names are private to the user, so they are left out. Long names are cut, because the tag is a label.
-    short = filename.replace("\\", "/").rpartition("/")[2]
-    return f"{short[:100]}:{line} {name[:100]}".strip()
+def read_events(source: Source, snapshot: Snapshot, device: int) -> _native.DeviceEvents:
+    """Reads the events of one device.
+
+    Raises:
+        TraceError: for the first event that is wrong.
+    """
+    node = snapshot.devices[device].events
+    found = snapshot.reader.read_events(node, snapshot.segments, device)
+    if isinstance(found, _native.PickleFault):
+        raise explain_memory(source)
+    if isinstance(found, int):
+        assert node is not None
+        raise _wrong_event(Fields(source, node.item(found).shallow(), f"device_traces[{device}]", found))
+    return found
+
+
+def _list(source: Source, node: _native.PickleNode | None, name: str) -> _native.PickleNode | None:
+    """Returns the list of a field; None if the field is missing or None."""
+    if node is None or node.kind == "list":
+        return node
+    Fields(source, {name: node.shallow()}, "top level").items(name)
+    return None
+
+
+def _items(node: _native.PickleNode | None) -> Iterator[_native.PickleNode]:
+    for number in range(0 if node is None else len(node)):
+        assert node is not None
+        yield node.item(number)
+
+
+def _check_devices(source: Source, devices: dict[int, DeviceRecord]) -> None:
+    if len(devices) > MOST_DEVICES:
+        raise source.error(f"names more than {MOST_DEVICES} devices, which no machine has", "top level", NO_SNAPSHOT)
+
+
+def _read_segments(
+    source: Source, reader: _native.SnapshotReader, node: _native.PickleNode | None
+) -> _native.SegmentColumns:
+    found = reader.read_segments(node)
+    if isinstance(found, _native.PickleFault):
+        raise explain_memory(source)
+    if isinstance(found, tuple):
+        number, block = found
+        assert node is not None
+        wrong = node.item(number)
+        if block is None:
+            raise _wrong_segment(Fields(source, wrong.shallow(), "segments", number))
+        blocks = wrong.get("blocks")
+        assert blocks is not None
+        raise _wrong_block(Fields(source, blocks.item(block).shallow(), f"segments[{number}].blocks", block))
+    return found
+
+
+def _wrong_segment(fields: Fields) -> TraceFileError:
+    """Raises the error for the first wrong field, in the order in which the core checks them."""
+    fields.whole("device", 2**31 - 1, 0)
+    fields.whole("address", LARGEST_ADDRESS)
+    fields.size("total_size")
+    fields.text("segment_type", "")
+    fields.items("blocks")
+    fields.stream()
+    return fields.error("is no segment")
+
+
+def _wrong_block(fields: Fields) -> TraceFileError:
+    fields.size("size")
+    state = fields.text("state")
+    if state not in STATES:
+        return fields.error(f"state {shorten(state)} is not known")
+    fields.size("requested_size", 0)
+    fields.whole("address", LARGEST_ADDRESS, 0)
+    return fields.error("is no block")
+
+
+def _wrong_event(fields: Fields) -> TraceFileError:
+    action = fields.text("action")
+    if action in ("alloc", "free_requested", "free_completed"):
+        fields.whole("addr", LARGEST_ADDRESS)
+        fields.size("size")
+    else:
+        fields.whole("device_free", LARGEST_ADDRESS, 0)
+        fields.whole("addr", LARGEST_ADDRESS, 0)
+        fields.size("size", 0)
+    fields.stream()
+    fields.whole("time_us", LARGEST_SIZE)
+    return fields.error("is no event")
+
+
+def _annotations(raw: Any) -> Iterator[Annotation]:
+    """Returns the annotations that have all fields; nothing can be done with others."""
+    for entry in raw if type(raw) is list else ():
+        if type(entry) is not dict:
+            continue
+        name, stage, device, time = (entry.get(key) for key in ("name", "stage", "device", "time_us"))
+        if type(name) is not str or type(stage) is not str or type(device) is not int or type(time) is not int:
+            continue
+        if 0 <= device < 2**31 and 0 <= time <= LARGEST_SIZE:
+            yield Annotation(name[:1000], stage[:100], device, time)
 
 
 def _settings(raw: Any) -> dict[str, Any]:
-    """Returns the allocator's settings that are scalars or dicts of scalars; all known settings are."""
+    """Returns the allocator's settings that are scalars, or lists or dicts of scalars; all known settings are."""
     if type(raw) is not dict:
         return {}
     plain: dict[str, Any] = {}
@@ -249,6 +315,9 @@ def _settings(raw: Any) -> dict[str, Any]:
 
 
 def _scalar(value: Any) -> Any:
+    if type(value) is list:
+        # A flag per device; a device has one entry.
+        return [one for one in value[:100] if type(one) in (int, bool)]
     if type(value) is float:
         return value if abs(value) < float("inf") else None
     if type(value) is str:

@@ -9,7 +9,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
-from memlake.trace.failure import TraceFileError
+from memlake.trace.failure import MissingFileError, TraceFileError
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
@@ -143,8 +143,8 @@ def read_source(
     forever. It refuses a file that `identify` rejects before it reads the rest.
 
     Raises:
-        TraceError: if the file is missing, not regular, empty, larger than the limit or broken gzip, or if `identify`
-            rejects it.
+        TraceError: if the file is missing, not regular, empty, larger than the limit or broken gzip, if it changes
+            while it is read, or if `identify` rejects it.
     """
     name = os.fsdecode(path)
     if "\0" in name:
@@ -166,7 +166,11 @@ def read_source(
                 raise TraceFileError(error.reason, name, error.place, error.hint) from None
             if found.st_size > memory_limit:
                 raise reader.too_large(found.st_size)
-            return Source(name, reader.read_rest(head), memory_limit), identified
+            data = reader.read_rest(head)
+            _refuse_if_changed(found, os.fstat(descriptor), name)
+            return Source(name, data, memory_limit), identified
+    except FileNotFoundError as error:
+        raise MissingFileError(name) from error
     except OSError as error:
         raise TraceFileError(f"cannot be read: {error.strerror or error}", name) from error
 
@@ -176,3 +180,11 @@ def _refuse_unless_regular(found: os.stat_result, name: str) -> None:
         raise TraceFileError("is a directory", name, hint="name a file in it")
     if not stat.S_ISREG(found.st_mode):
         raise TraceFileError("is no regular file", name, hint="save what it gives to a file and load that")
+
+
+def _refuse_if_changed(before: os.stat_result, after: os.stat_result, name: str) -> None:
+    """Refuses content of which a part may be older than the rest. A file that is replaced stays open as it was."""
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+        raise TraceFileError(
+            "changed while it was read", name, hint="wait until the program that writes it has finished"
+        )

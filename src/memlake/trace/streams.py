@@ -41,4 +41,4 @@ class StreamNumbers:
 
     def of_all(self, handles: npt.NDArray[np.uint64]) -> npt.NDArray[Any]:
         """The number of each handle."""
-        return np.searchsorted(np.array(self.handles, np.uint64), handles)
+        return np.searchsorted(np.array(self.handles, np.uint64), handles.astype(np.uint64, copy=False))

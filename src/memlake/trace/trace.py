@@ -12,17 +12,23 @@ from memlake.errors import ConfigError
 from memlake.trace import columns as column_rules
 from memlake.trace.cutting import cut
 from memlake.trace.failure import TraceFileError
+from memlake.trace.history import History
 from memlake.trace.live_bytes import peak_of
 from memlake.trace.operations import Op
+from memlake.trace.parts import metadata_of_part
+from memlake.trace.settings import JobSettings
+from memlake.trace.shortages import RecordedShortage
 from memlake.units import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     import numpy.typing as npt
 
+    from memlake.trace.context import Context
     from memlake.trace.recorded import Recorded
+    from memlake.trace.stacks import Frame
     from memlake.units import Size
 
 __all__ = ["Row", "Step", "Trace"]
@@ -70,6 +76,7 @@ class Trace:
         tags: Iterable[str] = (),
         metadata: Mapping[str, Any] | None = None,
         recorded: Recorded | None = None,
+        context: Context | None = None,
     ) -> None:
         """Makes a trace from columns and copies them. Ids may be any numbers; the trace numbers the allocations anew.
 
@@ -78,6 +85,7 @@ class Trace:
         """
         self._tags: tuple[str, ...] = tuple(tags)
         self._recorded = recorded
+        self._context = context
         try:
             self._metadata = json.dumps(dict(metadata or {}), sort_keys=True, allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
@@ -89,9 +97,21 @@ class Trace:
         except column_rules.BadRowError as error:
             raise TraceFileError(error.reason, None, f"row {error.row}", error.hint, error.row) from None
         self._columns = columns
+        if context is not None:
+            try:
+                context.check(len(columns))
+            except ValueError as error:
+                raise TraceFileError(str(error)) from None
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: int | None = None, memory_limit: Size = "4GiB") -> Trace:
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        device: int | None = None,
+        memory_limit: Size = "4GiB",
+        progress: Callable[[int, int], object] | None = None,
+    ) -> Trace:
         """Reads a trace from a file. The content of the file tells its format.
 
         The formats are memlake's own ``.npz`` and text, PyTorch's memory snapshots (pickles, read without importing
@@ -102,6 +122,7 @@ class Trace:
             device: the device of a snapshot. None: the device with the most events. The metadata of the trace lists the
                 devices of the snapshot and names the chosen one.
             memory_limit: the most memory that reading may need. A file that needs more is refused.
+            progress: called with the bytes that are read and all bytes of the file, every few megabytes of a snapshot.
 
         Raises:
             TraceError: if the file is not a trace, or is damaged or malicious. The error names the file and the place,
@@ -111,14 +132,14 @@ class Trace:
         # Imported here, because the readers import this module.
         from memlake.trace.loading import load
 
-        return load(path, device, parse_bytes(memory_limit, what="memory_limit"))
+        return load(path, device, parse_bytes(memory_limit, what="memory_limit"), progress)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the trace to a file. The ending of the name selects the format.
 
-        ``.npz`` keeps everything except `recorded`; equal traces give equal files. ``.txt`` and ``.txt.gz`` keep the
-        operations, ids, bytes and streams. ``.parquet`` is for other programs and needs ``pip install
-        memlake[parquet]``. An existing file is replaced when the new one is complete.
+        ``.npz`` keeps everything, also `recorded` and `context`; the same trace gives the same bytes. ``.txt`` and
+        ``.txt.gz`` keep the operations, ids, bytes and streams. ``.parquet`` is for other programs and needs ``pip
+        install memlake[parquet]``. An existing file is replaced when the new one is complete.
 
         Raises:
             ConfigError: if the name has none of these endings, or the extra for Parquet is not installed.
@@ -173,14 +194,56 @@ class Trace:
 
     @property
     def recorded(self) -> Recorded | None:
-        """The record of the program's own allocator, if the file has one. It is neither saved nor compared."""
+        """The record of the program's own allocator, if the file has one. It is saved, but not compared."""
         return self._recorded
+
+    @property
+    def context(self) -> Context | None:
+        """Which code made each row: stacks, labels and annotations, if the file has them. Saved, but not compared."""
+        return self._context
+
+    def stack_of(self, row: int) -> tuple[Frame, ...]:
+        """Returns the stack of a row from the innermost frame outwards; empty if none was recorded."""
+        row = range(len(self))[row]
+        return () if self._context is None else self._context.stacks[int(self._context.stack[row])]
 
     @property
     def metadata(self) -> dict[str, Any]:
         """A copy of the metadata of the trace, as JSON values."""
         metadata: dict[str, Any] = json.loads(self._metadata)
         return metadata
+
+    @cached_property
+    def history(self) -> History:
+        """How much of the job's life the trace records. It decides which questions the trace can answer."""
+        return History.from_metadata(self.metadata)
+
+    @cached_property
+    def settings(self) -> JobSettings:
+        """What is known of the job's own allocator, its version of PyTorch and its accelerator."""
+        return JobSettings.from_metadata(self.metadata)
+
+    @cached_property
+    def shortages(self) -> tuple[RecordedShortage, ...]:
+        """The requests for which the job's own allocator had no memory, in order; at most the last 100."""
+        return RecordedShortage.all_of(self.metadata)
+
+    @property
+    def oom(self) -> RecordedShortage | None:
+        """The last of the `shortages`; None if there is none."""
+        return self.shortages[-1] if self.shortages else None
+
+    @cached_property
+    def free_in_private_pools(self) -> int:
+        """The free bytes in private pools at the end of the trace. Requests outside these pools could not have them."""
+        free = self.metadata.get("free_in_private_pools")
+        return free if type(free) is int and 0 <= free < 2**63 else 0
+
+    @cached_property
+    def num_carried(self) -> int:
+        """The number of rows at the beginning that allocate what was live before the history begins."""
+        carried = self.metadata.get("num_carried")
+        return min(carried, len(self)) if type(carried) is int and carried >= 0 else 0
 
     @cached_property
     def num_allocations(self) -> int:
@@ -222,6 +285,20 @@ class Trace:
             raise ConfigError(f"no step from {first} to {last} in this trace; there are: {known}")
         return self[inside[0].start : inside[-1].stop]
 
+    def without_context(self) -> Trace:
+        """Returns the same trace without stacks, labels and annotations, whose names may be private."""
+        return Trace(
+            self.op,
+            self.id,
+            self.bytes,
+            self.stream,
+            time=self.time,
+            tag=self.tag,
+            tags=self.tags,
+            metadata=self.metadata,
+            recorded=None if self._recorded is None else self._recorded.without_stacks(),
+        )
+
     def __len__(self) -> int:
         return len(self._columns)
 
@@ -241,8 +318,10 @@ class Trace:
             start, stop, stride = key.indices(len(self))
             if stride != 1:
                 raise ConfigError("a trace is cut in one piece: trace[start:stop], without a stride")
-            part = cut(self._columns, start, stop)
-            return Trace(**part, tags=self.tags, metadata=self.metadata)  # type: ignore[arg-type]
+            part, rows = cut(self._columns, start, stop)
+            metadata = metadata_of_part(self.metadata, start, rows)
+            context = None if self._context is None else self._context.at_rows(rows)
+            return Trace(**part, tags=self.tags, metadata=metadata, context=context)  # type: ignore[arg-type]
         row = range(len(self))[key]
         return Row(
             Op(self.op[row]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -10,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlake.errors import ConfigError
-from memlake.policies import CachingOptions, ExpandableOptions, TorchOptions
 from memlake.trace.operations import Op
 from memlake.trace.recorded import RecordedBlock, RecordedSegment
+from memlake.trace.settings import policy_of_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from memlake import _native
+    from memlake.policies import TorchOptions
     from memlake.trace.recorded import Recorded
     from memlake.trace.trace import Trace
 
@@ -59,6 +61,7 @@ class Verification:
         num_blocks: the number of blocks at the end of the record.
         num_differences: the number of all differences.
         differences: the first 100 differences by row.
+        num_equal: how many of the compared addresses are equal.
     """
 
     policy: TorchOptions
@@ -69,11 +72,38 @@ class Verification:
     num_blocks: int
     num_differences: int
     differences: tuple[Difference, ...] = field(repr=False)
+    num_equal: int = 0
 
     @property
     def is_exact(self) -> bool:
         """True if every address, every segment event and every block at the end are equal."""
         return self.num_differences == 0
+
+    @property
+    def sentence(self) -> str:
+        """How well a replay of what the job ran under reproduces the record, in one line."""
+        label = self.policy.label
+        if self.num_allocations == 0:
+            return f"Not verified under {label}: the file has no addresses of requests; the figures are estimates."
+        equal = f"{self.num_equal:,} of {self.num_allocations:,} addresses equal"
+        if self.is_exact:
+            return f"Verified under {label}: {equal}."
+        if self.num_equal == self.num_allocations:
+            differ = f"{self.num_differences:,} segments differ"
+            return f"Not verified under {label}: {equal}, but {differ}; the figures are estimates."
+        return f"Not verified under {label}: {equal}; the figures are estimates."
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the figures as a dict."""
+        return {
+            "policy": self.policy.name,
+            "options": self.policy.to_text(),
+            "is_exact": self.is_exact,
+            "addresses": self.num_allocations,
+            "equal_addresses": self.num_equal,
+            "differences": self.num_differences,
+            "sentence": self.sentence,
+        }
 
 
 def verify(trace: Trace, *, policy: TorchOptions | None = None) -> Verification:
@@ -102,8 +132,10 @@ def verify(trace: Trace, *, policy: TorchOptions | None = None) -> Verification:
         )
     if policy is None:
         policy = recorded_policy(trace)
-    found = [_compare(trace, recorded, policy, tie_break) for tie_break in ("address", "age")]
-    return min(found, key=lambda verification: verification.num_differences)
+    found = _compare(trace, recorded, policy, "address")
+    if found.is_exact:
+        return found
+    return min(found, _compare(trace, recorded, policy, "age"), key=lambda verification: verification.num_differences)
 
 
 def recorded_policy(trace: Trace) -> TorchOptions:
@@ -112,30 +144,17 @@ def recorded_policy(trace: Trace) -> TorchOptions:
     Raises:
         ConfigError: if the snapshot names options that PyTorch would refuse.
     """
-    settings = trace.metadata.get("allocator_settings")
-    if not isinstance(settings, Mapping):
-        settings = {}
-    chosen: dict[str, Any] = {}
-    for name in ("max_split_size", "garbage_collection_threshold"):
-        if _is_positive(value := settings.get(name)):  # -1 means no maximum
-            chosen[name] = value
-    divisions = settings.get("roundup_power2_divisions")
-    if isinstance(divisions, Mapping):
-        numbers = [divisions.get(str(2**power)) for power in range(16)]
-        chosen["roundup_power2_divisions"] = [number if _is_positive(number) else 0 for number in numbers]
-    options = ExpandableOptions if settings.get("expandable_segments") else CachingOptions
-    return options(**chosen)
-
-
-def _is_positive(value: object) -> bool:
-    return type(value) in (int, float) and value > 0  # type: ignore[operator]  # it is a number
+    metadata = trace.metadata
+    return policy_of_settings(metadata.get("allocator_settings"), metadata.get("is_expandable") is True)
 
 
 def _compare(trace: Trace, recorded: Recorded, policy: TorchOptions, tie_break: str) -> Verification:
     first_row = int(trace.metadata.get("num_carried", 0))
     outcome = _replay(trace, recorded, policy, tie_break, first_row)
+    addresses = list(_different_addresses(trace, recorded, outcome, first_row))
+    num_compared = int(np.count_nonzero(_allocates(trace)[first_row:]))
     differences = [
-        *_different_addresses(trace, recorded, outcome, first_row),
+        *addresses,
         *_different_events(recorded, outcome),
         *_different_segments(len(trace), recorded, outcome),
     ]
@@ -146,11 +165,12 @@ def _compare(trace: Trace, recorded: Recorded, policy: TorchOptions, tie_break: 
         policy,
         tie_break,
         recorded.is_complete,
-        int(np.count_nonzero(_allocates(trace)[first_row:])),
+        num_compared,
         sum(event.kind in SEGMENT_EVENTS for event in recorded.events),
         sum(len(segment.blocks) for segment in recorded.final),
         len(differences),
         tuple(differences[:100]),
+        num_compared - len(addresses),
     )
 
 
@@ -166,6 +186,9 @@ def _replay(
         held += event.nbytes if event.kind in ("segment_alloc", "segment_map") else -event.nbytes
         peak = max(peak, held)
     capacity = max(SMALLEST_DEVICE, 2 * peak)
+    told = trace.oom.capacity if trace.oom is not None else None
+    if policy.memory_fraction < 1 and told is not None and told >= peak:
+        capacity = told  # what PyTorch may hold is a share of the device's memory
     if capacity > LARGEST_DEVICE:
         raise ConfigError(f"the record speaks of {peak} bytes at once, which no device has")
     return _native.replay_record(
@@ -173,7 +196,8 @@ def _replay(
         policy.configuration,
         trace.op,
         trace.id,
-        trace.bytes,
+        # A request that PyTorch refused has no address; without bytes it does nothing in the replay either.
+        np.where(_is_refused(trace), np.uint64(0), trace.bytes),
         trace.stream,
         first_row,
         [_segment_tuple(segment) for segment in recorded.initial],
@@ -191,7 +215,16 @@ def _segment_tuple(segment: RecordedSegment) -> tuple[int, int, int, bool, bool,
 
 
 def _allocates(trace: Trace) -> Any:
-    return (trace.op == Op.ALLOCATE) & (trace.bytes > 0)
+    return (trace.op == Op.ALLOCATE) & (trace.bytes > 0) & ~_is_refused(trace)
+
+
+def _is_refused(trace: Trace) -> Any:
+    """Returns which rows are requests for which the program's own allocator had no memory."""
+    refused = np.zeros(len(trace), np.bool_)
+    if trace.recorded is not None:
+        refused[[event.row for event in trace.recorded.events if event.kind == "oom" and event.row < len(trace)]] = True
+        refused &= (trace.op == Op.ALLOCATE) & (trace.recorded.addresses == 0)
+    return refused
 
 
 def _different_addresses(

@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 
@@ -8,6 +9,7 @@ from memlake.policies import CachingOptions
 from memlake.trace import Op
 
 GIB = 2**30
+SETTING = "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (torch 2.10 and later also read PYTORCH_ALLOC_CONF)"
 
 
 def test_all_policies_are_compared_by_default_in_their_order(moe, compared_policies):
@@ -50,11 +52,11 @@ def test_the_sentence_says_who_fits_who_does_not_and_what_to_do(offload, compare
     for words in (
         "On a device of 64 GiB caching runs out of memory: at row",
         f"{listed([name for name in compared_policies if name != 'caching'])} fit",
-        "; use lake, or set PYTORCH_ALLOC_CONF=expandable_segments:True.",
+        f"; use lake, or {SETTING}.",
     ):
         assert words in sentence
     of_torch = memlake.compare(offload, "64GiB", ["caching", "expandable"]).sentence
-    assert of_torch.endswith("; set PYTORCH_ALLOC_CONF=expandable_segments:True.")
+    assert of_torch.endswith(f"; {SETTING}.")
     assert memlake.compare(offload, "64GiB", ["caching", "lake"]).sentence.endswith("; use lake.")
 
 
@@ -79,9 +81,10 @@ def test_the_sentence_when_none_fits(offload, make_trace):
 
 def test_the_sentence_when_a_limit_is_too_low(offload):
     def ending(policies, **limits):
-        return memlake.compare(offload, "80GiB", policies, **limits).sentence.rsplit("; ", 1)[1]
+        return memlake.compare(offload, "80GiB", policies, **limits).sentence.rsplit("; ", 1)[-1]
 
-    assert ending("lake", limit="58GiB") == "raise the limit to at least 58.98 GiB."
+    assert ending("lake", limit="58GiB").startswith("On a device of 80 GiB with a limit of 58 GiB nothing can fit: ")
+    assert ending("lake", limit="58GiB").endswith(", so raise the limit to at least 58.98 GiB.")
     assert ending(["lake", "caching"], limit="59GiB") == "raise the limit."
     assert ending("per_process_memory_fraction:0.75") == "raise the limit."
     one_limited = ["caching", "per_process_memory_fraction:0.95"]
@@ -89,16 +92,18 @@ def test_the_sentence_when_a_limit_is_too_low(offload):
     assert mixed.endswith("; raise the limit, or use a larger device.")
 
 
-def test_the_sentence_when_only_no_pool_helps(moe):
+def test_stitch_and_direct_are_not_recommended(moe, offload):
     sentence = memlake.compare(moe, "54GiB", ["caching", "expandable", "direct"]).sentence
-    assert "direct fits; in PyTorch direct is PYTORCH_NO_CUDA_MEMORY_CACHING=1, and costs " in sentence
-
-
-def test_a_policy_that_pytorch_does_not_have_is_used_through_a_pool(offload):
-    assert memlake.compare(offload, "64GiB", ["caching", "stitch"]).sentence.endswith("; stitch fits; use stitch.")
-    both = memlake.compare(offload, "64GiB", ["caching", "direct", "stitch"])
-    assert min(both.fitting, key=lambda result: result.modelled_driver_ms).policy == "direct"
-    assert "; in PyTorch direct is PYTORCH_NO_CUDA_MEMORY_CACHING=1" in both.sentence
+    assert sentence.endswith(
+        "; direct fits; that is of no use for a job: the device must be larger, or the job need less."
+    )
+    for policies in (["caching", "stitch"], ["caching", "direct", "stitch"]):
+        sentence = memlake.compare(offload, "64GiB", policies).sentence
+        assert "use stitch" not in sentence
+        assert "use direct" not in sentence
+        assert "PYTORCH_NO_CUDA_MEMORY_CACHING" not in sentence
+    all_fit = memlake.compare(offload, "80GiB").sentence
+    assert not re.search(r"(stitch|direct) (holds|spends) the least", all_fit)
 
 
 def test_a_policy_without_a_modelled_time_does_not_win_by_it(moe):

@@ -83,7 +83,7 @@ def test_what_cannot_be_used_is_an_error(moe):
     with pytest.raises(memlake.ConfigError, match="no policy is named"):
         memlake.fit(moe, "lake of fire")
     with pytest.raises(memlake.ConfigError, match=r"must be a memlake\.Trace"):
-        memlake.fit("trace.npz")
+        memlake.fit(17)
 
 
 def test_requests_beyond_all_addresses_are_an_outcome(make_trace):

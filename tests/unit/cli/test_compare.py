@@ -3,6 +3,7 @@ import pickle
 
 import pytest
 
+from helpers.torch_snapshots import scattered_job
 from memlake.cli import main
 
 KEYS = {
@@ -39,7 +40,10 @@ def test_the_table_ends_with_a_plain_sentence(capsys, compared_policies):
     rows = out.splitlines()[4 : 4 + len(compared_policies)]
     outcomes = [[name, "out" if name == "caching" else "fits"] for name in compared_policies]
     assert [line.split()[:2] for line in rows] == outcomes
-    assert " ".join(out.split()).endswith("use lake, or set PYTORCH_ALLOC_CONF=expandable_segments:True.")
+    assert " ".join(out.split()).endswith(
+        "use lake, or set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (torch 2.10 and later also read "
+        "PYTORCH_ALLOC_CONF)."
+    )
     assert max(map(len, out.splitlines())) <= 110
 
 
@@ -167,11 +171,68 @@ def test_a_file_that_is_no_trace_is_one_sentence(memlake_command, tmp_path, cont
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("command", "kind", "capacity", "code"),
+    [
+        ("compare", "complete", "2GiB", 0),
+        ("compare", "complete", None, 0),
+        ("compare", "complete", "500MiB", 1),
+        ("compare", "state", "2GiB", 3),
+        ("compare", "state", "100MiB", 1),
+        ("compare", "cut", "2GiB", 0),
+        ("compare", "cut", "900MiB", 1),
+        ("replay", "state", "2GiB", 3),
+        ("replay", "complete", "2GiB", 0),
+        ("fit", "state", None, 3),
+        ("fit", "complete", None, 0),
+    ],
+)
+def test_the_exit_code_is_3_if_the_file_cannot_decide(capsys, tmp_path, command, kind, capacity, code):
+    job = scattered_job()
+    snapshot = job.snapshot()
+    if kind == "state":
+        snapshot["device_traces"] = []
+    job.settings["trace_alloc_overflowed"] = kind == "cut"
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickle.dumps(snapshot))
+    arguments = [command, str(path), *(() if capacity is None else ("--capacity", capacity))]
+    assert main([*arguments, "--json"]) == code
+    text = json.loads(capsys.readouterr().out)
+    assert text["history"] == kind
+    outcomes = {entry["outcome"] for entry in text.get("policies", [text])}
+    assert ("unknown" in outcomes, "ok" in outcomes) == (code == 3, code == 0)
+    assert main(arguments) == code
+    out = capsys.readouterr().out.replace("whether the job fits", "")
+    assert (" fits " in out) == (code == 0 and command != "fit")
+
+
+def test_the_first_row_is_what_the_job_ran_under_with_its_settings(capsys, tmp_path):
+    job = scattered_job()
+    job.settings["max_split_size"] = 64 * 2**20
+    code, out = compare(capsys, str(job.save(tmp_path / "snapshot.pickle")), "--capacity", "2GiB")
+    assert code == 0
+    assert out.splitlines()[4].startswith("caching*")
+    assert "*: with the settings of the job, max_split_size_mb:64" in out
+    assert "caching: PyTorch's native caching allocator; the job ran under it" in out
+    assert max(map(len, out.splitlines())) <= 110
+    verified = next(line for line in out.splitlines() if "addresses equal" in line)
+    assert verified.startswith(("Verified under caching (max_split_size_mb:64)", "Not verified under caching"))
+
+
+@pytest.mark.parametrize(("size", "shown"), [("79.15GiB", "79.15 GiB"), ("24e9", "22.35 GiB"), ("80 GB", "74.51 GiB")])
+def test_capacities_are_taken_as_people_copy_them(capsys, size, shown):
+    _, out = compare(
+        capsys, "train_moe", "--capacity", size, "--policy", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False"
+    )
+    assert out.startswith(f"device {shown}, ")
+
+
 def test_names_from_a_trace_cannot_write_to_the_terminal(capsys, tmp_path):
     import memlake
 
     path = tmp_path / "evil.npz"
-    memlake.Trace([0], [0], [2**40], tag=[0], tags=["\x1b]0;evil\x07"]).save(path)
-    code, out = compare(capsys, str(path), "--capacity", "2TiB", "--limit", "1GiB", "--policy", "caching")
+    memlake.Trace([0], [0], [2**40 + 512], tag=[0], tags=["\x1b]0;evil\x07"]).save(path)
+    limit = str(2**40 + 2**20)  # enough for the request, but not for a whole segment
+    code, out = compare(capsys, str(path), "--capacity", "2TiB", "--limit", limit, "--policy", "caching")
     assert code == 1
     assert "asked for by ?]0;evil?" in " ".join(out.split())

@@ -64,6 +64,48 @@ def test_an_interrupted_command_says_so_and_no_more():
     assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGINT, "", "memlake: interrupted\n")
 
 
+@pytest.mark.parametrize(
+    "arguments", [["doctor"], ["--help"], ["--version"], ["fit", "train_moe", "--policy", "caching", "--json"]]
+)
+@pytest.mark.parametrize("target", ["/dev/full", None])
+def test_a_stdout_that_cannot_be_written_to_is_one_sentence_and_2(arguments, target):
+    closes = "exec 1>&-" if target is None else f"exec 1>{target}"
+    command = ["sh", "-c", f'{closes}; exec "$@"', "sh", sys.executable, "-m", "memlake", *arguments]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    reason = "stdout is closed" if target is None else "cannot write the result: No space left on device"
+    assert done.stderr.startswith(f"memlake: error: {reason}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "suggestion"),
+    [
+        (
+            ["compare", "train_moe", "--capcity", "8GiB"],
+            "unrecognized arguments: --capcity 8GiB; did you mean --capacity?",
+        ),
+        (["compare", "train_moe", "--polcy=lake"], "did you mean --policy?"),
+        (["fit", "train_moe", "--jsn"], "did you mean --json?"),
+        (["emulate", "--device", "2", "--", "true"], "did you mean --devices?"),
+        (["compar", "train_moe"], "did you mean compare?"),
+        # An abbreviation would be another option's once there is one.
+        (["compare", "train_moe", "--cap", "8GiB"], "unrecognized arguments: --cap 8GiB; did you mean --capacity?"),
+    ],
+)
+def test_a_misspelt_or_abbreviated_name_is_refused_with_a_suggestion(capsys, arguments, suggestion):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.strip().endswith(suggestion)
+
+
+def test_a_name_that_resembles_no_other_gets_no_suggestion(capsys):
+    with pytest.raises(SystemExit):
+        main(["fit", "train_moe", "--xyzzy"])
+    assert "did you mean" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("arguments", [[], ["--no-such-option"], ["no-such-command"]])
 def test_bad_input_ends_with_2_and_talk_on_stderr(arguments):
     done = subprocess.run([sys.executable, "-m", "memlake", *arguments], capture_output=True, text=True, check=False)

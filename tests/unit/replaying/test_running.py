@@ -1,12 +1,12 @@
 import dataclasses
 import json
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import memlake
+from helpers.torch_snapshots import TorchJob
 from memlake.policies import CachingOptions, ExpandableOptions, StitchOptions
 from memlake.trace import Op
 
@@ -183,6 +183,27 @@ def test_a_timeline_has_so_many_samples_and_ends_at_the_end(moe):
     assert memlake.replay(moe, "caching", "80GiB").timeline is None
 
 
+@pytest.mark.parametrize("policy", ["caching", "lake", "stitch"])
+def test_the_peak_is_in_every_timeline(moe, policy):
+    whole = memlake.replay(moe, policy, "80GiB")
+    for samples in (1, 7, 50):
+        timeline = memlake.replay(moe, policy, "80GiB", timeline=samples).timeline
+        assert max(timeline.held) == whole.peak_held
+        assert max(timeline.allocated) == whole.peak_allocated
+
+
+def test_a_timeline_begins_with_what_was_there_before_the_history(tmp_path):
+    job = TorchJob()
+    job.is_recording = False
+    for _ in range(30):
+        job.alloc(20)
+    job.is_recording = True
+    job.free(job.alloc(50))
+    result = memlake.replay(job.save(tmp_path / "warm.pickle"), "caching", "2GiB", timeline=2)
+    assert result.timeline.rows.tolist() == [30, 31, 32]
+    assert result.timeline.allocated.tolist() == [650 * MIB, 650 * MIB, 600 * MIB]
+
+
 def test_json_has_every_key_and_is_json(offload):
     for capacity in ("64GiB", "100GiB"):
         text = memlake.replay(offload, "caching", capacity, timeline=3).to_json()
@@ -244,9 +265,20 @@ def test_what_cannot_be_used_is_an_error_that_says_so(moe, arguments, sentence):
     assert sentence in str(refused.value)
 
 
-def test_a_path_is_not_a_trace_and_the_error_says_what_to_do():
-    for path in ("snapshot.pickle", Path("snapshot.pickle")):
-        with pytest.raises(memlake.ConfigError, match=r"memlake\.Trace\.load\(path\)"):
-            memlake.replay(path, "caching", "80GiB")
+def test_a_path_is_loaded(moe, tmp_path):
+    path = tmp_path / "moe.npz"
+    moe.save(path)
+    expected = memlake.replay(moe, "caching", "80GiB")
+    for given in (path, str(path)):
+        assert memlake.replay(given, "caching", "80GiB") == expected
+        assert memlake.compare(given, "80GiB", "caching")["caching"] == expected
+    assert memlake.fit(path, "caching")["caching"].min_capacity > moe.peak_live
+    for function in (memlake.replay, memlake.compare, memlake.fit):
+        with pytest.raises(FileNotFoundError, match=r"nothing\.npz: cannot be read") as missing:
+            function(tmp_path / "nothing.npz")
+        assert isinstance(missing.value, memlake.TraceError)
+
+
+def test_what_is_neither_a_trace_nor_a_path_is_refused():
     with pytest.raises(memlake.ConfigError, match=r"got NoneType$"):
         memlake.replay(None, "caching", "80GiB")

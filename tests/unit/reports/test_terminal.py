@@ -1,5 +1,6 @@
 import os
 import pty
+import re
 import subprocess
 import sys
 
@@ -22,6 +23,33 @@ def test_a_paragraph_is_wrapped_but_never_inside_a_word(capsys):
 
 def test_what_a_terminal_would_obey_is_not_shown():
     assert visible("a\x1b[2Jb\r\nc\x9b") == "a?[2Jb??c?"
+
+
+def on_terminal(width, monkeypatch, capsys):
+    """What a table of a comparison looks like on a terminal of this width."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    rows = [("caching", "out of memory at row 111153", "63.97 GiB", "-"), ("lake", "fits", "59.51 GiB", "0.991")]
+    print_table(("policy", "outcome", "held peak", "live/held"), rows, left=2)
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("has_rich", [True, False])
+@pytest.mark.parametrize("width", [20, 40, 60, 120])
+def test_a_narrow_terminal_loses_numbers_and_says_which_but_no_policy_and_no_outcome(
+    monkeypatch, capsys, width, has_rich
+):
+    if has_rich:
+        pytest.importorskip("rich")
+    else:
+        monkeypatch.setitem(sys.modules, "rich", None)
+    out = on_terminal(width, monkeypatch, capsys)
+    words = re.sub(r"\x1b\[[0-9;]*m", "", out)
+    for word in ("policy", "caching", "lake", "fits", "out"):
+        assert word in words
+    assert ("59.51 GiB" in words) == (width >= 60)
+    assert ("0.991" in words) == (width >= 60)
+    assert ("too narrow for: held peak, live/held" in " ".join(words.split())) == (width < 60)
 
 
 @pytest.mark.parametrize(

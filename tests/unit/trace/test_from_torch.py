@@ -26,8 +26,9 @@ def test_a_complete_record(record, load):
     record.segment(BASE, [(1024, 1000, "inactive"), (512, 5, "active_allocated"), (2 * MIB - 1536, 0, "inactive")])
     trace = load(record)
 
-    assert rows(trace) == [(A, 0, 1000, 0), (A, 1, 5, 0), (F, 0, 0, 0)]
-    assert (trace.time - trace.time[0]).tolist() == [0, 1, 2]
+    # The request for which PyTorch had no memory is a row as well.
+    assert rows(trace) == [(A, 0, 1000, 0), (A, 1, 5, 0), (F, 0, 0, 0), (A, 2, 4096, 0), (F, 2, 0, 0)]
+    assert (trace.time - trace.time[0]).tolist() == [0, 1, 2, 4, 4]
     assert trace[0].tag == "model.py:12 forward"
     assert trace[1].tag == ""
     assert trace.metadata["is_complete"]
@@ -37,12 +38,12 @@ def test_a_complete_record(record, load):
     }
     recorded = trace.recorded
     assert recorded.is_complete
-    assert recorded.addresses.tolist() == [BASE, BASE + 1024, 0]
+    assert recorded.addresses.tolist() == [BASE, BASE + 1024, 0, 0, 0]
     assert recorded.initial == ()
     assert [(event.row, event.kind, event.address, event.nbytes) for event in recorded.events] == [
         (0, "segment_alloc", BASE, 2 * MIB),
         (3, "oom", 0, 4096),
-        (3, "snapshot", 0, 512),
+        (5, "snapshot", 0, 512),
     ]
     assert recorded.events[1].device_free == 17
     (segment,) = recorded.final
@@ -204,7 +205,8 @@ def test_a_trace_of_a_snapshot_can_be_saved(record, load, tmp_path):
     trace.save(tmp_path / "out.npz")
     again = Trace.load(tmp_path / "out.npz")
     assert again == trace
-    assert again.recorded is None
+    assert again.recorded.events == trace.recorded.events
+    assert again.stack_of(0) == trace.stack_of(0) != ()
 
 
 @pytest.mark.parametrize(
@@ -281,3 +283,94 @@ def test_nothing_of_an_event_is_hashed_before_its_type_is_known(record, load):
             load(record)
     record.events = [event | {"time_us": endless, "frames": endless}]
     assert load(record).time is None
+
+
+def test_all_frames_of_an_event_are_kept_once(record, load):
+    native = {"filename": "/torch/csrc/a.cpp", "line": 1, "name": "at::empty"}
+    stack = [native, *frames(), *frames("/home/someone/train.py", 3)]
+    for place in range(10):
+        # Each event has a list of its own; PyTorch shares the frames, but not the lists.
+        record.alloc(place, 10, frames=[dict(frame) for frame in stack])
+    record.free(0, 10)
+    record.event("oom", 0, 4096, frames=stack[1:], device_free=0)
+    trace = load(record)
+    context = trace.context
+    wanted = tuple((frame["filename"], frame["line"], frame["name"]) for frame in stack)
+    assert trace.stack_of(0) == trace.stack_of(9) == wanted
+    assert context.stacks[0] == ()
+    assert (len(context.stacks), context.stacks.num_frames) == (3, 3)
+    assert set(context.stack[:10].tolist()) == {int(context.stack[0])}
+    assert trace.stack_of(10) == ()
+    assert context.stacks[trace.recorded.events[0].stack] == wanted[1:]
+    assert trace[0].tag == "model.py:12 forward"
+    part = trace[5:]
+    assert part.stack_of(0) == wanted
+    assert [part.stack_of(row) for row in range(len(part))] == [wanted] * 10 + [(), wanted[1:], ()]
+
+
+def test_what_is_no_frame_is_left_out(record, load):
+    good = frames()[0]
+    odd = [None, 5, {}, good | {"line": "12"}, good | {"line": -1}, good | {"line": 2**32}, good | {"name": None}, good]
+    record.alloc(1, 10, frames=odd)
+    record.alloc(2, 10, frames="model.py")
+    record.alloc(3, 10, frames=odd[:-1])
+    trace = load(record)
+    assert [len(trace.stack_of(row)) for row in range(3)] == [1, 0, 0]
+    assert trace[0].tag == "model.py:12 forward"
+
+
+def test_the_stacks_of_live_blocks_are_those_of_the_first_rows(record, load):
+    record.segment(BASE, [(512, 5, "active_allocated")])
+    record.segments[0]["blocks"][0]["frames"] = frames()
+    trace = load(record.segments)
+    assert trace.stack_of(0) == (("/home/someone/model.py", 12, "forward"),)
+    assert trace[0].tag == "model.py:12 forward"
+
+
+def test_labels_and_annotations_are_kept(record, load):
+    record.alloc(1, 10, user_metadata="loader", compile_context="N/A", pool_id=(0, 0), category="activation")
+    record.alloc(2, 10, user_metadata="", compile_context="0/1", pool_id=(1, 7))
+    record.alloc(3, 10, user_metadata=5, compile_context=None, pool_id=(1, 7, 9), category="activation")
+    annotation = {"name": "Optimizer.step#Adam.step", "stage": "START", "device": 0, "time_us": 17}
+    snapshot = record.snapshot() | {
+        "external_annotations": [annotation, None, {}, annotation | {"time_us": -1}, annotation | {"stage": "END"}],
+        "torch_version": "2.9.0",
+        "something": [1, 2],
+    }
+    trace = load(snapshot)
+    labels = trace.context.labels
+    assert {name: [label[row] for row in range(3)] for name, label in labels.items()} == {
+        "user_metadata": ["loader", "", ""],
+        "compile_context": ["", "0/1", ""],
+        "category": ["activation", "", "activation"],
+        "pool_id": ["", "(1, 7)", ""],
+    }
+    assert [(one.name, one.stage, one.device, one.time) for one in trace.context.annotations] == [
+        ("Optimizer.step#Adam.step", "START", 0, 17),
+        ("Optimizer.step#Adam.step", "END", 0, 17),
+    ]
+    assert trace.metadata["others"]["torch_version"] == "2.9.0"
+    part = trace[1:]
+    assert part.context.labels["pool_id"][1] == "(1, 7)"
+    assert trace.without_context().context is None
+    assert trace.without_context() == trace
+
+
+@pytest.mark.parametrize("what", ["events", "blocks", "segments", "ignored events", "other events", "devices"])
+def test_what_takes_two_bytes_in_the_file_cannot_fill_the_memory(load, what):
+    event = {"action": "alloc", "addr": 1, "size": 1, "stream": 0}
+    block = {"size": 512, "state": "active_allocated"}
+    # pickle writes the second and every later occurrence of an object as a reference to the first.
+    many = {
+        "events": {"device_traces": [[event] * 3_000_000]},
+        "ignored events": {"device_traces": [[event | {"action": "?"}] * 3_000_000]},
+        "other events": {"device_traces": [[event | {"action": "segment_map"}] * 1_000_000]},
+        "blocks": [{"address": 1, "total_size": 1, "blocks": [block] * 1_000_000}],
+        "segments": [{"address": 1, "total_size": 1, "blocks": [block] * 10_000}] * 10_000,
+        "devices": {"device_traces": [[event]] * 100_000},
+    }[what]
+    if what == "ignored events":  # they only count
+        assert load(many).metadata["ignored_events"] == {"?": 3_000_000}
+        return
+    with pytest.raises(TraceError, match=r"takes more memory than is allowed|names more than 4096 devices"):
+        load(many, memory_limit="96MiB")

@@ -1,6 +1,7 @@
 import io
 import json
 import struct
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -193,3 +194,29 @@ def test_an_encrypted_member_is_refused(load):
             content[place + 6] |= 1
     with pytest.raises(TraceError, match="is not a whole zip file"):
         load(bytes(content))
+
+
+def test_a_file_that_would_need_more_memory_than_allowed_is_refused_before_it_is_unpacked(load):
+    count = 1_000_000
+    packed = npz(
+        op=np.full(count, Op.STEP, np.uint8),
+        id=np.zeros(count, np.uint32),
+        bytes=np.zeros(count, np.uint64),
+        stream=np.zeros(count, np.uint8),
+        tag=None,
+        tags=None,
+    )
+    assert len(packed) < 100_000
+    tracemalloc.start()
+    with pytest.raises(TraceError, match=r"has 1000000 rows and needs about 89\.\d+ MiB of memory, and 64 MiB are"):
+        load(packed, memory_limit="64MiB")
+    assert tracemalloc.get_traced_memory()[1] < count
+    tracemalloc.stop()
+    assert len(load(packed, memory_limit="100MiB")) == count
+
+
+def test_texts_count_with_the_objects_that_they_become(load):
+    tags = np.array(json.dumps(["ab"] * 100_000))
+    with pytest.raises(TraceError, match="needs about"):
+        load(npz(tags=tags), memory_limit="16MiB")
+    assert len(load(npz(tags=tags), memory_limit="32MiB").tags) == 100_000

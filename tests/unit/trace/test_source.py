@@ -1,11 +1,14 @@
+import errno
 import gzip
 import os
+import pickle
 import socket
 import zlib
 
 import pytest
 
 from memlake import ConfigError, Trace, TraceError
+from memlake.trace.source import read_source
 
 
 def test_gzip_is_unpacked(load):
@@ -79,8 +82,11 @@ def test_the_limit_is_a_size(load, limit):
 
 
 def test_what_is_not_there_is_a_trace_error(tmp_path):
-    with pytest.raises(TraceError, match="nothing: cannot be read: No such file or directory"):
+    with pytest.raises(TraceError, match="nothing: cannot be read: there is no such file") as missing:
         Trace.load(tmp_path / "nothing")
+    error = pickle.loads(pickle.dumps(missing.value))
+    assert isinstance(error, FileNotFoundError)
+    assert (error.errno, error.filename, str(error)) == (errno.ENOENT, str(tmp_path / "nothing"), str(missing.value))
 
 
 def test_a_name_that_is_no_name_is_a_trace_error():
@@ -134,3 +140,32 @@ def test_the_error_carries_path_place_reason_and_hint(load):
 def test_raw_deflate_is_not_gzip(load):
     with pytest.raises(TraceError):
         load(zlib.compress(b"y\n"))
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+@pytest.mark.parametrize("change", ["grows", "shrinks", "is written again"])
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, pack, change):
+    path = tmp_path / "file"
+    content = pack(b"a 0 1 0\n" * 1000)
+    path.write_bytes(content)
+    os.utime(path, ns=(0, 0))
+
+    def change_it(head):
+        if change == "grows":
+            with path.open("ab") as file:
+                file.write(pack(b"f 0\n"))
+        elif change == "shrinks":
+            os.truncate(path, len(content) // 2)
+        else:
+            path.write_bytes(content)
+
+    # A gzip file that ends early may be refused for that reason.
+    with pytest.raises(TraceError, match=r"changed while it was read|it ends in the middle"):
+        read_source(path, 2**30, change_it)
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_read_as_it_was(tmp_path):
+    (tmp_path / "file").write_bytes(b"y\n")
+    (tmp_path / "new").write_bytes(b"e\n")
+    source, _ = read_source(tmp_path / "file", 2**30, lambda head: (tmp_path / "new").replace(tmp_path / "file"))
+    assert source.data == b"y\n"

@@ -2,18 +2,22 @@ import os
 import pickle
 import pickletools
 import struct
+import subprocess
 import sys
-import tracemalloc
 
 import pytest
 
-from memlake import TraceError
+from memlake import TraceError, _native
 from memlake.trace.source import Source
 from memlake.trace.unpickling import unpickle
 
 
-def read(data, memory_limit=2**32):
+def read_node(data, memory_limit=2**32):
     return unpickle(Source("file.pickle", data, memory_limit))
+
+
+def read(data, memory_limit=2**32):
+    return read_node(data, memory_limit).plain()
 
 
 PLAIN = {
@@ -48,16 +52,12 @@ def test_a_list_may_contain_itself():
     assert read(pickle.dumps(ring, 4))[0][0] is not None
 
 
-def test_of_frames_the_innermost_python_frame_is_kept():
-    native = {"filename": "/torch/csrc/a.cpp", "line": 1, "name": "f"}
-    inner, outer = ({"filename": f"/home/{name}.py", "line": 2, "name": name} for name in ("inner", "outer"))
-    stack = [native, native, inner, outer]
-    events = [{"frames": list(stack), "other": [native]} for _ in range(50)]
-    events += [{"frames": [native]}, {"frames": []}, {"frames": [outer, inner]}, {"frames": [native] * 5000 + [inner]}]
+def test_every_frame_is_kept_and_equal_stacks_are_equal():
+    frames = [{"filename": f"/home/{name}", "line": 2, "name": "f"} for name in ("a.cpp", "b.py", "c.py")]
+    events = [{"frames": list(frames), "other": [frames[0]]} for _ in range(50)]
+    events += [{"frames": []}, {"frames": frames[::-1]}, {"frames": frames[:1] * 5000}]
     for protocol in (2, 4):
-        result = read(pickle.dumps(events, protocol))
-        assert [event["frames"] for event in result] == [[inner]] * 50 + [[], [], [outer], [inner]]
-        assert result[0]["other"] == [native]
+        assert read(pickle.dumps(events, protocol)) == events
 
 
 class Global:
@@ -154,23 +154,94 @@ def test_deep_nesting_costs_no_stack(nesting):
     assert len(deep) <= 1
 
 
-@pytest.mark.parametrize(
-    "filling",
-    [b"}" * 2**17, b"]" * 2**17, b")" + b"\x85" * 2**17],
-    ids=["dicts", "lists", "tuples"],
-)
-def test_a_pickle_that_grows_in_memory_is_refused_in_time(filling, monkeypatch):
-    monkeypatch.setattr("memlake.trace.unpickling.SMALL_CHANGE", 2**16)
-    tracemalloc.start()
-    try:
-        with pytest.raises(TraceError, match="takes more memory than is allowed for a file of"):
-            read(evil(filling))
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 64 * len(filling)
+def nested_entries(count):
+    """Dicts that cost the reader most for their bytes: each has one key twice."""
+    return b"]\x8c\x01a\x94(" + b"}(h\x00Nh\x00Nu" * count + b"e"
+
+
+BOMBS = {
+    "dicts": b"}" * 2**20,
+    "lists": b"]" * 2**20,
+    "tuples": b")" + b"\x85" * 2**20,
+    "constants": b"N" * 2**22,
+    "marks and constants": b"(" + b"N" * 2**22,
+    "dicts with a key twice": nested_entries(2**17),
+    "memo": b"]" + b"\x94" * 2**21,
+    "growing lists": b"]\x94N" + b"a]\x94NaN" * 2**17,
+    "texts": b"".join(b"\x8c\x05%05x" % number for number in range(2**18)),
+    "floats": (b"G" + bytes(8)) * 2**18,
+    "numbers": (b"\x8a\x10" + b"\x7f" * 16) * 2**17,
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_pickle_that_grows_in_memory_is_refused_in_time(name):
+    data = evil(BOMBS[name])
+    with pytest.raises(TraceError, match="takes more memory than is allowed for a file of"):
+        read_node(data, memory_limit=len(data) + 2**19)
+
+
+# The process may not have more memory than the reader is allowed, except for small tables and the reader's stack.
+BOUNDED = """
+import resource, sys
+from memlake.trace.source import Source
+from memlake.trace.unpickling import unpickle
+from memlake import TraceError, _native
+data = sys.stdin.buffer.read()
+allowed = 16 * 2**20
+with open("/proc/self/statm") as file:
+    used = int(file.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 3 * allowed, used + 3 * allowed))
+try:
+    unpickle(Source("file", data, len(data) + allowed))
+except TraceError as error:
+    print(error.reason)
+"""
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_the_reader_counts_the_memory_that_it_takes(name):
+    data = evil(BOMBS[name] * (8 if name != "tuples" else 1))
+    done = subprocess.run([sys.executable, "-c", BOUNDED], input=data, capture_output=True, check=False)
+    assert done.stderr == b""
+    assert b"takes more memory than is allowed" in done.stdout
 
 
 def test_the_limit_of_the_caller_counts():
     with pytest.raises(TraceError, match="raise memory_limit"):
         read(pickle.dumps([{} for _ in range(1000)], 4), memory_limit=20_000)
+
+
+def test_objects_for_python_count_as_well():
+    data = pickle.dumps([{} for _ in range(10_000)], 4)
+    node = read_node(data, memory_limit=2**20)
+    with pytest.raises(MemoryError, match="more memory than is allowed"):
+        node.plain()
+
+
+def test_the_caller_hears_of_progress_and_may_stop():
+    data = pickle.dumps(list(range(3_000_001)), 4)
+    heard = []
+    node = unpickle(Source("file", data, 2**32), lambda done, total: heard.append((done, total)))
+    assert len(node) == 3_000_001
+    assert heard == sorted(heard)
+    assert len(heard) >= 2
+    assert all(0 < done <= total == len(data) for done, total in heard)
+
+    def stop(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        unpickle(Source("file", data, 2**32), stop)
+
+
+def test_a_node_of_one_pickle_is_refused_for_another():
+    one, other = read_node(pickle.dumps([{}], 4)), read_node(pickle.dumps({"segments": []}, 4))
+    reader = _native.SnapshotReader(one)
+    with pytest.raises(TypeError, match="of the reader's pickle"):
+        reader.read_segments(other.get("segments"))
+    with pytest.raises(IndexError):
+        one.item(1)
+    assert one.get("segments") is None
+    assert other.keys() == ["segments"]
+    assert len(other) == 1

@@ -1,0 +1,82 @@
+"""Caveats: what a reader must know about a trace before trusting figures that were computed from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memlake.units import format_bytes
+
+if TYPE_CHECKING:
+    from memlake.trace.trace import Trace
+
+__all__ = ["caveats_of"]
+
+_MOST_NAMES = 8
+
+
+def caveats_of(trace: Trace) -> tuple[str, ...]:
+    """Returns one sentence or two per caveat; empty for a complete trace of one device without private pools."""
+    found = [trace.history.sentence, _accelerator(trace), _contradiction(trace), _devices(trace), _pools(trace)]
+    if trace.settings.trouble:
+        found.append(f"The settings in the file cannot be used ({trace.settings.trouble}); defaults were assumed.")
+    return tuple(filter(None, found))
+
+
+def _accelerator(trace: Trace) -> str:
+    if trace.settings.accelerator != "npu":
+        return ""
+    return (
+        "The snapshot is of torch_npu, not of CUDA: that allocator pads and places blocks otherwise, so addresses do "
+        "not reproduce and the figures are estimates."
+    )
+
+
+def _contradiction(trace: Trace) -> str:
+    recorded = trace.recorded
+    if recorded is None or trace.history.kind == "state":
+        return ""
+    held = peak = sum(segment.nbytes for segment in recorded.initial)
+    for event in recorded.events:
+        if event.kind in ("segment_alloc", "segment_map"):
+            held += event.nbytes
+        elif event.kind in ("segment_free", "segment_unmap"):
+            held -= event.nbytes
+        peak = max(peak, held)
+    # A request that PyTorch refused is not live in it, so it may be larger than what was held.
+    refused = sum(shortage.requested for shortage in trace.shortages)
+    if peak == 0 or trace.peak_live <= peak + refused:
+        return ""
+    return (
+        f"The file contradicts itself: its requests need {format_bytes(trace.peak_live)} at once, and its segments "
+        f"have {format_bytes(peak)}. The figures follow the requests."
+    )
+
+
+def _devices(trace: Trace) -> str:
+    events = trace.metadata.get("devices")
+    held = trace.metadata.get("held_on_devices")
+    if not isinstance(events, dict) or not isinstance(held, dict) or len(events) < 2:
+        return ""
+    own = str(trace.metadata.get("device"))
+    others = [name for name in events if name != own]
+    listed = [
+        f"{name} ({format_bytes(nbytes) if isinstance(nbytes := held.get(name), int) else 'no memory'} held)"
+        for name in others[:_MOST_NAMES]
+    ]
+    more = f" and {len(others) - _MOST_NAMES} more" if len(others) > _MOST_NAMES else ""
+    word = "devices" if len(others) > 1 else "device"
+    return f"This is device {own} of the snapshot; it also has {word} {', '.join(listed)}{more}: see --device."
+
+
+def _pools(trace: Trace) -> str:
+    pools = trace.metadata.get("private_pools")
+    if not isinstance(pools, dict) or not pools:
+        return ""
+    sizes = [nbytes for nbytes in pools.values() if isinstance(nbytes, int)]
+    shown = ", ".join(f"({name})" for name in list(pools)[:_MOST_NAMES])
+    more = ", ..." if len(pools) > _MOST_NAMES else ""
+    what = "private pools" if len(pools) > 1 else "private pool"
+    return (
+        f"{format_bytes(sum(sizes))} are held in {len(pools)} {what} ({shown}{more}: CUDA graphs or MemPool). A replay "
+        "puts their requests into the common pool, so the free memory that they hold back is not in the figures."
+    )
