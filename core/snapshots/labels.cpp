@@ -10,7 +10,7 @@ namespace {
 /// PyTorch writes this for code that is not compiled.
 constexpr std::string_view kNotCompiled = "N/A";
 /// About what an entry of the tables that are only used while reading takes.
-constexpr std::uint64_t kEntryBytes = 96;
+constexpr std::uint64_t kLabelBytes = 96;
 
 }  // namespace
 
@@ -41,7 +41,7 @@ std::uint32_t Label::number_of_pool(Value value) {
 }
 
 std::uint32_t Label::add_text(std::string text) {
-  document_.allowance.spend(kEntryBytes + text.size());
+  document_.allowance.spend(kLabelBytes + text.size());
   column_.texts.push_back(std::move(text));
   return static_cast<std::uint32_t>(column_.texts.size() - 1);
 }

@@ -13,7 +13,7 @@ using pickles::Value;
 namespace {
 
 /// About what an entry of the tables that are only used while reading takes.
-constexpr std::uint64_t kEntryBytes = 48;
+constexpr std::uint64_t kStackBytes = 48;
 
 }  // namespace
 
@@ -25,7 +25,7 @@ std::uint32_t Stacks::number_of(Value frames) {
   if (items.empty()) return 0;
   const auto known = stack_of_items_.find(items.data());
   if (known != stack_of_items_.end()) return known->second;
-  document_.allowance.spend(kEntryBytes);
+  document_.allowance.spend(kStackBytes);
   found_.clear();
   for (const Value item : items)
     if (const std::uint32_t number = frame(item); number != kNone) found_.push_back(number);
@@ -52,7 +52,7 @@ std::uint32_t Stacks::frame(Value value) {
   if (value.kind() != Kind::dict) return kNone;
   const auto known = frame_of_dict_.find(value.place());
   if (known != frame_of_dict_.end()) return known->second;
-  document_.allowance.spend(kEntryBytes);
+  document_.allowance.spend(kStackBytes);
   const auto [filename, line, name] = fields_.of(value);
   std::uint32_t number = kNone;
   if (filename && line && name && filename->kind() == Kind::text && name->kind() == Kind::text) {
@@ -86,7 +86,7 @@ std::uint32_t Stacks::text(std::uint32_t number) {
   const auto [found, is_new] = place_of_text_.try_emplace(number, static_cast<std::uint32_t>(table_.texts.size()));
   if (is_new) {
     const std::string_view content = document_.texts[number];
-    document_.allowance.spend(kEntryBytes + sizeof(std::string) + content.size());
+    document_.allowance.spend(kStackBytes + sizeof(std::string) + content.size());
     table_.texts.emplace_back(content);
   }
   return found->second;

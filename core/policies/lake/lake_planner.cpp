@@ -44,6 +44,11 @@ void add_whole_chunks(LakeBlock& run, std::vector<Part>& parts) {
   }
 }
 
+/// Whether the request may use the memory of a free run.
+bool is_usable(const Wish& wish, const LakeBlock& run) {
+  return !wish.can_await || run.stream == wish.lane.stream || wish.can_await(run.stream);
+}
+
 /// The free first part of the chunk in which a run ends.
 std::optional<Part> first_part(const LakeMap& map, LakeBlock& run) {
   LakeChunk* chunk = static_cast<const Range&>(*run.memory).chunk_at({run.end().value - 1});
@@ -53,10 +58,10 @@ std::optional<Part> first_part(const LakeMap& map, LakeBlock& run) {
   return Part{&run, chunk, {0}, size};
 }
 
-std::vector<Part> first_parts(const LakeMap& map, const LakeBlock* except) {
+std::vector<Part> first_parts(const LakeMap& map, const Wish& wish, const LakeBlock* except) {
   std::vector<Part> parts;
   map.for_each_run([&](LakeBlock& run) {
-    if (&run == except) return;
+    if (&run == except || !is_usable(wish, run)) return;
     if (const auto part = first_part(map, run)) parts.push_back(*part);
   });
   return parts;
@@ -74,10 +79,10 @@ std::optional<Part> odd_part(const LakeMap& map, LakeBlock& run, Aliasing level)
   return Part{&run, chunk, begin, end};
 }
 
-std::optional<Part> largest_odd_part(const LakeMap& map, const LakeBlock* except, Aliasing level) {
+std::optional<Part> largest_odd_part(const LakeMap& map, const Wish& wish, const LakeBlock* except, Aliasing level) {
   std::optional<Part> largest;
   map.for_each_run([&](LakeBlock& run) {
-    if (&run == except || (largest && run.size <= largest->size())) return;
+    if (&run == except || (largest && run.size <= largest->size()) || !is_usable(wish, run)) return;
     const auto part = odd_part(map, run, level);
     if (part && (!largest || part->size() > largest->size())) largest = part;
   });
@@ -119,10 +124,10 @@ std::optional<Plan> plan_parts(const LakeMap& map, const Wish& wish, const Place
   const Bytes all = wish.size - place.run_size() - room;
   Bytes rest = all - total_of(wholes);
   std::vector<Part> firsts;
-  if (level >= Aliasing::prefix) firsts = first_parts(map, place.run);
+  if (level >= Aliasing::prefix) firsts = first_parts(map, wish, place.run);
   std::optional<Part> odd;
   if (total_of(firsts) < rest) {
-    odd = largest_odd_part(map, place.run, level);
+    odd = largest_odd_part(map, wish, place.run, level);
     if (!odd || total_of(firsts) + odd->size() < rest) return std::nullopt;
     rest = rest.excess_over(odd->size());
     // The part may be larger than the rest; then not every chunk is needed.
@@ -133,10 +138,12 @@ std::optional<Plan> plan_parts(const LakeMap& map, const Wish& wish, const Place
   return plan;
 }
 
-/// Without aliasing, a chunk that an old view still shows must not be mapped anew.
-std::vector<Part> movable_chunks(const LakeMap& map, const LakeBlock* except, Aliasing level) {
-  std::vector<Part> wholes = whole_chunks(map, except);
-  if (level == Aliasing::none) std::erase_if(wholes, [](const Part& part) { return part.chunk->views > 0; });
+/// The free whole chunks that the request may use. Without aliasing, a chunk that an old view still shows must not be
+/// mapped anew.
+std::vector<Part> movable_chunks(const Wish& wish, std::vector<Part> wholes, Aliasing level) {
+  std::erase_if(wholes, [&](const Part& part) {
+    return !is_usable(wish, *part.run) || (level == Aliasing::none && part.chunk->views > 0);
+  });
   return wholes;
 }
 
@@ -237,7 +244,7 @@ std::optional<Plan> plan_growth(const LakeMap& map, const Wish& wish, const Lake
 
 std::optional<Plan> plan(const LakeMap& map, const Wish& wish, Aliasing level, const LakeTuning& tuning) {
   const Place place = find_place(map, wish.lane, wish.size);
-  std::vector<Part> wholes = movable_chunks(map, place.run, level);
+  std::vector<Part> wholes = movable_chunks(wish, whole_chunks(map, place.run), level);
   // Without a second mapping a chunk leaves its old address first, and the host waits for the streams that use it
   // there. So the chunks of streams that have passed serve first.
   if (level == Aliasing::none && wish.has_passed) {
@@ -264,11 +271,11 @@ Plan plan_spill(const LakeMap& map, const Wish& wish, Aliasing level, const Lake
       missing = missing.excess_over(whole.chunk->size);
     }
   };
-  move(movable_chunks(map, place.run, level));
+  move(movable_chunks(wish, whole_chunks(map, place.run), level));
   const Bytes fresh = std::min(missing, map.down(wish.room));
   plan.fresh = chunk_sizes(map, tuning, fresh, wish.size);
   missing = missing - fresh;
-  move(spilled_chunks(map));
+  move(movable_chunks(wish, spilled_chunks(map), level));
   plan.spilled = chunk_sizes(map, tuning, missing, wish.size);
   return plan;
 }

@@ -26,6 +26,9 @@ struct Wish {
   const Lane& lane;  ///< of the request's stream and size class
   Bytes size;
   Bytes room;  ///< the new memory that the budget allows
+  /// Whether other streams can wait for this stream now. They cannot while it captures a graph, or after it has ended
+  /// with queued work. Empty: they can wait for every stream.
+  std::function<bool(StreamId)> can_await = {};
   /// Whether the host may unmap a free run now without a wait. Empty: it may unmap every run.
   std::function<bool(const LakeBlock&)> has_passed = {};
 };

@@ -129,12 +129,23 @@ LakeBlock* LakeSpace::find_spilled(Bytes size, StreamId stream) const {
   LakeBlock* best = nullptr;
   const auto better = [&](const Lane& lane) {
     auto* run = static_cast<LakeBlock*>(lane.spilled.best_fit(size));
-    if (run != nullptr && (best == nullptr || run->size < best->size)) best = run;
+    if (run != nullptr && (best == nullptr || run->size < best->size) && can_use(*run, stream)) best = run;
   };
   for (const bool small : {is_small(size), !is_small(size)})
     if (const Lane* lane = map_.known_lane(stream, small); lane != nullptr && best == nullptr) better(*lane);
   if (best == nullptr) map_.for_each_lane(better);
   return best;
+}
+
+Wish LakeSpace::wish_for(const Lane& lane, Bytes size) const {
+  Wish wish{lane, size, homes_.room()};
+  // A driver call per stream at most, not one per run.
+  wish.can_await = [this, known = std::vector<std::optional<bool>>(map_.stream_count())](StreamId stream) mutable {
+    if (!known[stream]) known[stream] = events_.can_record(stream);
+    return *known[stream];
+  };
+  wish.has_passed = [this](const LakeBlock& run) { return waits_.clock.has_passed(run.freed()); };
+  return wish;
 }
 
 bool LakeSpace::is_crowded() const {
@@ -181,7 +192,7 @@ Block* LakeSpace::gather(Attempt& attempt, Lane& lane) {
   if (size > std::max(homes_.budget(), ledger_.held())) return nullptr;
   LakeBlock* run = best_fit(lane, size);
   if (run == nullptr) run = find_elsewhere(size, stream);
-  if (run != nullptr && (run->stream == stream || events_.can_record(run->stream))) {
+  if (run != nullptr && can_use(*run, stream)) {
     waits_.let_wait(stream, *run);
     return map_.take_high(run, size);
   }
@@ -189,11 +200,7 @@ Block* LakeSpace::gather(Attempt& attempt, Lane& lane) {
   // A driver that has less than it should have makes the budget smaller; a second plan may do with less new memory.
   for (int tries = 0; tries < 2; ++tries) {
     Block* block = try_to(attempt, Tried::What::gather, [&] {
-      return carry_out(lane, size, [&] {
-        Wish wish = wish_for(lane, size);
-        wish.has_passed = [this](const LakeBlock& free) { return waits_.clock.has_passed(free.freed()); };
-        return plan(map_, wish, level_, tuning_);
-      });
+      return carry_out(lane, size, [&] { return plan(map_, wish_for(lane, size), level_, tuning_); });
     });
     gatherer_.reap();
     if (block != nullptr) return block;

@@ -65,7 +65,11 @@ class LakeSpace final : public Space, StreamReuse, SeveralOwners, Crowding, Seve
   [[nodiscard]] std::vector<Counter> counters() const override;
 
   [[nodiscard]] bool is_small(Bytes size) const { return size <= tuning_.largest_small; }
-  [[nodiscard]] Wish wish_for(const Lane& lane, Bytes size) const { return {lane, size, homes_.room()}; }
+  [[nodiscard]] Wish wish_for(const Lane& lane, Bytes size) const;
+  /// Whether a request of `stream` may use the run now, if necessary behind a wait on the device.
+  [[nodiscard]] bool can_use(const LakeBlock& run, StreamId stream) const {
+    return run.stream == stream || events_.can_record(run.stream);
+  }
   /// A run of another stream that the program has ordered before later work of this one, or waited for. Memory of a
   /// stream that only happens to have passed is left to it while there is room: cut into pieces by others, it would
   /// have to be made anew.
