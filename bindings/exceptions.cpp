@@ -9,8 +9,8 @@
 namespace memlake::bindings {
 namespace {
 
-const char* class_name(ErrorKind kind) {
-  switch (kind) {
+const char* class_name(const Error& error) {
+  switch (error.kind()) {
     case ErrorKind::config:
     case ErrorKind::invalid_argument:
       return "ConfigError";
@@ -21,12 +21,13 @@ const char* class_name(ErrorKind kind) {
     case ErrorKind::contract_violation:
       return "ContractViolation";
     default:
-      return "DriverError";
+      // A DriverError has the driver's answer; memlake may report an error of the same kind without a call.
+      return error.answer() == nullptr ? "MemlakeError" : "DriverError";
   }
 }
 
 void raise(const Error& error) {
-  const nb::object type = nb::module_::import_("memlake.errors").attr(class_name(error.kind()));
+  const nb::object type = nb::module_::import_("memlake.errors").attr(class_name(error));
   const DriverAnswer* answer = error.answer();
   const nb::object value = answer == nullptr
                                ? type(error.what())

@@ -32,7 +32,8 @@ std::uint32_t Label::number_of_pool(Value value) {
   const auto first = document_.signed_whole(parts[0]);
   const auto second = document_.signed_whole(parts[1]);
   if (!first || !second || (*first == 0 && *second == 0)) return 0;
-  std::string text = "(" + std::to_string(*first) + ", " + std::to_string(*second) + ")";
+  std::string text("(");
+  text.append(std::to_string(*first)).append(", ").append(std::to_string(*second)).append(")");
   const auto known = by_pool_.find(text);
   if (known != by_pool_.end()) return known->second;
   const std::uint32_t number = add_text(text);

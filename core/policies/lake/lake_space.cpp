@@ -137,7 +137,7 @@ LakeBlock* LakeSpace::find_spilled(Bytes size, StreamId stream) const {
   return best;
 }
 
-Wish LakeSpace::wish_for(const Lane& lane, Bytes size) const {
+Wish LakeSpace::wish_for(const Lane& lane, Bytes size) {
   Wish wish{lane, size, homes_.room()};
   // A driver call per stream at most, not one per run.
   wish.can_await = [this, known = std::vector<std::optional<bool>>(map_.stream_count())](StreamId stream) mutable {

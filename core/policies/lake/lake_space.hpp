@@ -65,7 +65,7 @@ class LakeSpace final : public Space, StreamReuse, SeveralOwners, Crowding, Seve
   [[nodiscard]] std::vector<Counter> counters() const override;
 
   [[nodiscard]] bool is_small(Bytes size) const { return size <= tuning_.largest_small; }
-  [[nodiscard]] Wish wish_for(const Lane& lane, Bytes size) const;
+  [[nodiscard]] Wish wish_for(const Lane& lane, Bytes size);
   /// Whether a request of `stream` may use the run now, if necessary behind a wait on the device.
   [[nodiscard]] bool can_use(const LakeBlock& run, StreamId stream) const {
     return run.stream == stream || events_.can_record(run.stream);
