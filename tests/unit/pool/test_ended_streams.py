@@ -1,0 +1,81 @@
+"""Free memory of a stream that was closed under queued work, or that captures a graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import memlake
+from helpers.capture import begin_capture, end_capture
+from helpers.lake_variants import lake_variants
+from memlake import emulator
+
+if TYPE_CHECKING:
+    from memlake import EmulatedDevice, Pool, Stream
+    from memlake.integrations.pytest_plugin import EmulatorFixture
+
+# StreamClock::let_wait() answers for a stream that has ended as for one that captures: with an out_of_memory error.
+NOT_CAUGHT = (
+    "LakeSpace::spill() does not catch the error of let_wait(), and bindings/exceptions.cpp cannot translate it"
+)
+TAKEN_FOR_SHORTAGE = "LakeSpace::spill() takes the error of let_wait() for a host that has no memory"
+
+
+@pytest.fixture
+def gpu(memlake_emulator: EmulatorFixture) -> EmulatedDevice:
+    return memlake_emulator.emulate(memory="16MiB", streams="manual")[0]
+
+
+@pytest.fixture(params=lake_variants())
+def pool(request: pytest.FixtureRequest, gpu: EmulatedDevice) -> Pool:
+    return memlake.Pool(gpu, lake_variants()[request.param], spill="host")
+
+
+def use_and_free(pool: Pool, gpu: EmulatedDevice, nbytes: str) -> Stream:
+    """Frees memory under queued work; returns its stream."""
+    stream = gpu.create_stream()
+    with pool.allocate(nbytes, stream=stream) as buffer:
+        buffer.fill(1, stream=stream)
+    assert emulator.pending(stream) > 0
+    return stream
+
+
+def test_scattered_memory_of_an_ended_stream_is_gathered_after_a_wait(pool: Pool, gpu: EmulatedDevice) -> None:
+    stream = gpu.create_stream()
+    buffers = [pool.allocate("4MiB", stream=stream) for _ in range(4)]
+    for buffer in buffers[::2]:
+        buffer.fill(1, stream=stream)
+        buffer.close()
+    stream.close()
+    with pool.allocate("8MiB") as gathered:
+        assert {piece.device for piece in gathered.pieces} == {gpu}
+        assert pool.stats().host_waits == 1
+    pool.check()
+
+
+@pytest.mark.xfail(raises=TypeError, reason=NOT_CAUGHT)
+def test_host_memory_of_an_ended_stream_serves_a_request(pool: Pool, gpu: EmulatedDevice) -> None:
+    with pool.allocate("16MiB"):
+        use_and_free(pool, gpu, "4MiB").close()
+        pool.allocate("4MiB").close()
+
+
+@pytest.mark.xfail(raises=memlake.OutOfMemory, reason=TAKEN_FOR_SHORTAGE)
+def test_host_memory_of_an_ended_stream_does_not_keep_the_host_from_giving_more(
+    pool: Pool, gpu: EmulatedDevice
+) -> None:
+    with pool.allocate("16MiB"):
+        use_and_free(pool, gpu, "4MiB").close()
+        pool.allocate("8MiB").close()
+
+
+@pytest.mark.xfail(raises=TypeError, reason=NOT_CAUGHT)
+def test_while_a_stream_captures_the_host_gives_other_memory(pool: Pool, gpu: EmulatedDevice) -> None:
+    with pool.allocate("16MiB"):
+        stream = use_and_free(pool, gpu, "4MiB")
+        begin_capture(stream)
+        try:
+            pool.allocate("4MiB").close()
+        finally:
+            end_capture(stream)
