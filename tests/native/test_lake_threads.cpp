@@ -201,34 +201,5 @@ TEST(threads_that_grow_shrink_and_check_at_once_leave_a_sound_pool) {
   EXPECT_EQ(pool->held().count, 0u);
 }
 
-TEST(streams_that_end_while_other_threads_allocate_lose_nothing) {
-  const std::size_t violations = test::ledger_count("violations");
-  const test::EmulatedDevices devices("devices=1,memory=12MiB,backing=none");
-  const auto pool = make_lake({devices[0]});
-  std::atomic<bool> is_over{false};
-  std::atomic<int> errors{0};
-  std::thread ending([&] {
-    for (int i = 0; i < 1000; ++i) {
-      const test::OwnStream stream(devices[0]);
-      Shortage shortage;
-      if (auto lease = pool->allocate(MiB * 3, stream.name(), shortage))
-        fill(*devices[0], lease->address(), 1, lease->size(), stream.name().handle);
-    }
-    is_over = true;
-  });
-  std::thread asking([&] {
-    while (!is_over) try {
-        static_cast<void>(ask(*pool, MiB * 10));
-      } catch (const Error&) {
-        ++errors;
-      }
-  });
-  ending.join();
-  asking.join();
-  EXPECT_EQ(errors.load(), 0);
-  expect_sound(*pool);
-  EXPECT_EQ(test::ledger_count("violations"), violations);
-}
-
 }  // namespace
 }  // namespace memlake
