@@ -9,4 +9,4 @@ __all__ = ["lake_variants"]
 
 def lake_variants() -> dict[str, LakeOptions]:
     """Returns the options of each variant by a name for test reports."""
-    return {f"may_alias={may_alias}": LakeOptions(may_alias=may_alias) for may_alias in (False, True)}
+    return {level: LakeOptions(aliasing=level) for level in ("none", "whole", "prefix")}

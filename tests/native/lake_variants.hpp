@@ -8,6 +8,8 @@
 
 namespace memlake::test {
 
-inline std::vector<LakeOptions> lake_variants() { return {{.may_alias = false}, {.may_alias = true}}; }
+inline std::vector<LakeOptions> lake_variants() {
+  return {{.aliasing = "none"}, {.aliasing = "whole"}, {.aliasing = "prefix"}};
+}
 
 }  // namespace memlake::test
