@@ -44,6 +44,7 @@ TEST(an_empty_configuration_is_one_strict_device_of_8_gib) {
     EXPECT_EQ(group.device.profile, Profile::strict);
     EXPECT_EQ(group.device.backing, Backing::host);
     EXPECT_EQ(group.device.streams, StreamMode::threads);
+    EXPECT_EQ(group.device.aliasing, Aliasing::prefix);
     EXPECT_EQ(group.device.relaxed, 0U);
     EXPECT(!group.driver_version);
     EXPECT(!group.report_at_exit);
@@ -53,7 +54,8 @@ TEST(an_empty_configuration_is_one_strict_device_of_8_gib) {
 TEST(every_key_of_the_configuration_is_read) {
   const GroupConfig group = parse_config(
       " devices = 2 ,memory=1 GiB,granularity=64KiB,recommended=2MiB,peers=01/00,profile=nvidia,"
-      "relax=map_offset_nonzero,backing=none,streams=manual,driver=12040,poison=on,name=A \"GPU\" = fine,report=exit,"
+      "relax=map_offset_nonzero,backing=none,streams=manual,aliasing=whole,driver=12040,poison=on,name=A \"GPU\" = "
+      "fine,report=exit,"
       "ledger=some/file.json");
   EXPECT_EQ(group.devices, 2);
   EXPECT_EQ(group.device.memory, std::uint64_t{1} << 30);
@@ -65,6 +67,7 @@ TEST(every_key_of_the_configuration_is_read) {
   EXPECT(group.device.relaxes(Switch::inflight_unmap));
   EXPECT_EQ(group.device.backing, Backing::none);
   EXPECT_EQ(group.device.streams, StreamMode::manual);
+  EXPECT_EQ(group.device.aliasing, Aliasing::whole);
   EXPECT_EQ(group.driver_version.value_or(0), 12040);
   EXPECT(group.device.poison);
   EXPECT_EQ(group.device.name, std::string("A \"GPU\" = fine"));
@@ -84,11 +87,12 @@ TEST(peers_are_all_none_or_a_matrix_and_never_itself) {
 
 TEST(every_wrong_word_of_the_configuration_is_named_with_what_is_possible) {
   const std::string keys =
-      "devices, memory, granularity, recommended, peers, profile, relax, backing, streams, pool_segment, driver, "
-      "poison, name, report, ledger";
+      "devices, memory, granularity, recommended, peers, profile, relax, backing, streams, aliasing, pool_segment, "
+      "driver, poison, name, report, ledger";
   expect_refusal("colour=red", "unknown key 'colour'; the keys are " + keys);
   expect_refusal("=1", "unknown key ''; the keys are " + keys);
   expect_refusal("devices", "'devices' has no value; write key=value, with keys " + keys);
+  expect_refusal("aliasing=some", "aliasing=some is not possible; choose none, whole or prefix");
   expect_refusal("devices=", "devices= is not a number of devices");
   expect_refusal("devices=two", "devices=two is not a number of devices");
   expect_refusal("devices=-1", "devices=-1 is not a number of devices");
