@@ -285,14 +285,16 @@ Bytes largest_plan(const LakeMap& map, const Wish& wish, Aliasing level, const L
   Bytes high = map.down(most) + map.granule();  // the least size that is known to be too large
   while (high - low > map.granule()) {
     const Bytes middle = map.down({(low.count + high.count) / 2});
-    const bool has_plan = plan(map, {wish.lane, middle, wish.room}, level, tuning).has_value();
+    const bool has_plan = plan(map, {wish.lane, middle, wish.room, wish.can_await}, level, tuning).has_value();
     (has_plan ? low : high) = middle;
   }
   return low;
 }
 
 Bytes least_room(const LakeMap& map, const Wish& wish, Aliasing level, const LakeTuning& tuning) {
-  const auto has_plan = [&](Bytes room) { return plan(map, {wish.lane, wish.size, room}, level, tuning).has_value(); };
+  const auto has_plan = [&](Bytes room) {
+    return plan(map, {wish.lane, wish.size, room, wish.can_await}, level, tuning).has_value();
+  };
   if (has_plan({0})) return {0};
   Bytes low{0};
   Bytes high = map.up(wish.size);

@@ -137,15 +137,16 @@ LakeBlock* LakeSpace::find_spilled(Bytes size, StreamId stream) const {
   return best;
 }
 
-Wish LakeSpace::wish_for(const Lane& lane, Bytes size) {
-  Wish wish{lane, size, homes_.room()};
-  // A driver call per stream at most, not one per run.
-  wish.can_await = [this, known = std::vector<std::optional<bool>>(map_.stream_count())](StreamId stream) mutable {
+std::function<bool(StreamId)> LakeSpace::can_await() const {
+  return [this, known = std::vector<std::optional<bool>>(map_.stream_count())](StreamId stream) mutable {
     if (!known[stream]) known[stream] = events_.can_record(stream);
     return *known[stream];
   };
-  wish.has_passed = [this](const LakeBlock& run) { return waits_.clock.has_passed(run.freed()); };
-  return wish;
+}
+
+Wish LakeSpace::wish_for(const Lane& lane, Bytes size) {
+  const auto has_passed = [this](const LakeBlock& run) { return waits_.clock.has_passed(run.freed()); };
+  return {lane, size, homes_.room(), can_await(), has_passed};
 }
 
 bool LakeSpace::is_crowded() const {
@@ -282,7 +283,7 @@ Outlook LakeSpace::outlook(const Attempt& attempt, Bytes device_free) const {
   outlook.free_for_it = ledger_.held() + ledger_.spilled().now - map_.used();
   const Bytes room = std::min(homes_.room(), map_.down(outlook.room));
   const Lane* lane = map_.known_lane(attempt.request.stream, is_small(attempt.rounded));
-  const Wish wish{*lane, attempt.rounded, room};
+  const Wish wish{*lane, attempt.rounded, room, can_await()};
   const Bytes lacking = least_room(map_, wish, level_, tuning_);
   outlook.grows_from = attempt.rounded.excess_over(lacking);
   outlook.in_one_range =
@@ -295,10 +296,22 @@ Outlook LakeSpace::outlook(const Attempt& attempt, Bytes device_free) const {
   }
   outlook.need = need_of(map_.up(attempt.rounded), lacking, lacking);
   Bytes movable{0};
-  for (const Part& part : whole_chunks(map_)) movable = movable + part.chunk->size;
+  Bytes awaited{0};
+  for (const Part& part : whole_chunks(map_)) {
+    const bool is_usable = part.run->stream == lane->stream || wish.can_await(part.run->stream);
+    Bytes& sum = is_usable ? movable : awaited;
+    sum = sum + part.chunk->size;
+  }
+  const Bytes pinned = outlook.free_for_it.excess_over(movable + awaited);
   outlook.advice = "of " + to_text(outlook.free_for_it) + " that are free, " + to_text(movable) +
-                   " lie in whole chunks, which lake can move; the rest lies in chunks of which live buffers use a "
-                   "part, and these cannot move; close some buffers, or ask for less";
+                   " lie in whole chunks that lake can move";
+  if (awaited.count > 0)
+    outlook.advice += ", " + to_text(awaited) +
+                      " in whole chunks of streams that other streams cannot wait for now (they capture a graph, or "
+                      "have ended with queued work)";
+  outlook.advice += ", and " + to_text(pinned) +
+                    " in chunks of which live buffers use a part, which cannot move; close some buffers, or ask for "
+                    "less";
   return outlook;
 }
 

@@ -66,6 +66,8 @@ class LakeSpace final : public Space, StreamReuse, SeveralOwners, Crowding, Seve
 
   [[nodiscard]] bool is_small(Bytes size) const { return size <= tuning_.largest_small; }
   [[nodiscard]] Wish wish_for(const Lane& lane, Bytes size);
+  /// Answers whether other streams can wait for a stream. Asks the driver once per stream at most.
+  [[nodiscard]] std::function<bool(StreamId)> can_await() const;
   /// Whether a request of `stream` may use the run now, if necessary behind a wait on the device.
   [[nodiscard]] bool can_use(const LakeBlock& run, StreamId stream) const {
     return run.stream == stream || events_.can_record(run.stream);

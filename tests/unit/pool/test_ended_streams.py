@@ -70,3 +70,20 @@ def test_while_a_stream_captures_the_host_gives_other_memory(pool: Pool, gpu: Em
             pool.allocate("4MiB").close()
         finally:
             end_capture(stream)
+
+
+def test_a_refusal_says_which_free_memory_a_capturing_stream_keeps(gpu: EmulatedDevice) -> None:
+    with memlake.Pool(gpu) as pool:
+        stream = gpu.create_stream()
+        buffers = [pool.allocate("4MiB", stream=stream) for _ in range(4)]
+        for buffer in buffers[::2]:
+            buffer.close()
+        begin_capture(stream)
+        try:
+            with pytest.raises(memlake.OutOfMemory, match="8 MiB in whole chunks of streams .* capture a graph"):
+                pool.allocate("8MiB")
+        finally:
+            end_capture(stream)
+        pool.allocate("8MiB").close()
+        for buffer in buffers[1::2]:
+            buffer.close()
