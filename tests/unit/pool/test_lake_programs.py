@@ -25,7 +25,7 @@ def seeds() -> list[int]:
     """MEMLAKE_SEED runs a single program again; MEMLAKE_PROGRAMS runs so many of each kind."""
     if "MEMLAKE_SEED" in os.environ:
         return [int(os.environ["MEMLAKE_SEED"])]
-    return list(range(1, 1 + int(os.environ.get("MEMLAKE_PROGRAMS", "2"))))
+    return list(range(1, 1 + int(os.environ.get("MEMLAKE_PROGRAMS", "1"))))
 
 
 @pytest.mark.parametrize("variant", lake_variants())
