@@ -80,7 +80,7 @@ def test_a_refusal_says_which_free_memory_a_capturing_stream_keeps(gpu: Emulated
             buffer.close()
         begin_capture(stream)
         try:
-            with pytest.raises(memlake.OutOfMemory, match="8 MiB in whole chunks of streams .* capture a graph"):
+            with pytest.raises(memlake.OutOfMemory, match=r"8 MiB in whole chunks of streams .* capture a graph"):
                 pool.allocate("8MiB")
         finally:
             end_capture(stream)
