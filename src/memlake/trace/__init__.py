@@ -4,12 +4,14 @@ A trace is read from a file or made from columns. `Trace` is also `memlake.Trace
 describes the files. A reader for another format is a new file here, which `loading` calls.
 """
 
+from memlake.trace.call_sites import CallSite
 from memlake.trace.caveats import caveats_of
 from memlake.trace.context import Annotation, Context, Label
 from memlake.trace.examples import example_traces, load_example
 from memlake.trace.failure import MissingFileError, TraceFileError
 from memlake.trace.history import History
 from memlake.trace.operations import Op
+from memlake.trace.peak import Peak, PeakRow
 from memlake.trace.recorded import Recorded, RecordedBlock, RecordedEvent, RecordedSegment
 from memlake.trace.settings import JobSettings
 from memlake.trace.shortages import RecordedShortage
@@ -20,6 +22,7 @@ from memlake.trace.verification import Difference, Verification, recorded_policy
 
 __all__ = [
     "Annotation",
+    "CallSite",
     "Context",
     "Difference",
     "Frame",
@@ -28,6 +31,8 @@ __all__ = [
     "Label",
     "MissingFileError",
     "Op",
+    "Peak",
+    "PeakRow",
     "Recorded",
     "RecordedBlock",
     "RecordedEvent",

@@ -16,6 +16,7 @@ from memlake.trace.history import History
 from memlake.trace.live_bytes import peak_of
 from memlake.trace.operations import Op
 from memlake.trace.parts import metadata_of_part
+from memlake.trace.peak import peak_of_trace
 from memlake.trace.settings import JobSettings
 from memlake.trace.shortages import RecordedShortage
 from memlake.units import format_bytes, parse_bytes
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from memlake.trace.context import Context
+    from memlake.trace.peak import Peak
     from memlake.trace.recorded import Recorded
     from memlake.trace.stacks import Frame
     from memlake.units import Size
@@ -265,6 +267,10 @@ class Trace:
     def peak_row(self) -> int | None:
         """The first row at which `peak_live` is reached; None if the trace allocates nothing."""
         return peak_of(self._columns)[1]
+
+    def peak(self) -> Peak:
+        """Returns what was live at the peak, by call site and by category. `Peak.scope` says what it is the peak of."""
+        return peak_of_trace(self, self._columns)
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:

@@ -11,6 +11,7 @@ import numpy as np
 from memlake.errors import ConfigError
 from memlake.trace.operations import Op
 from memlake.trace.recorded import RecordedBlock, RecordedSegment
+from memlake.trace.refused import refused_rows
 from memlake.trace.settings import policy_of_settings
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ def _replay(
         trace.op,
         trace.id,
         # A request that PyTorch refused has no address; without bytes it does nothing in the replay either.
-        np.where(_is_refused(trace), np.uint64(0), trace.bytes),
+        np.where(refused_rows(trace), np.uint64(0), trace.bytes),
         trace.stream,
         first_row,
         [_segment_tuple(segment) for segment in recorded.initial],
@@ -215,16 +216,7 @@ def _segment_tuple(segment: RecordedSegment) -> tuple[int, int, int, bool, bool,
 
 
 def _allocates(trace: Trace) -> Any:
-    return (trace.op == Op.ALLOCATE) & (trace.bytes > 0) & ~_is_refused(trace)
-
-
-def _is_refused(trace: Trace) -> Any:
-    """Returns which rows are requests for which the program's own allocator had no memory."""
-    refused = np.zeros(len(trace), np.bool_)
-    if trace.recorded is not None:
-        refused[[event.row for event in trace.recorded.events if event.kind == "oom" and event.row < len(trace)]] = True
-        refused &= (trace.op == Op.ALLOCATE) & (trace.recorded.addresses == 0)
-    return refused
+    return (trace.op == Op.ALLOCATE) & (trace.bytes > 0) & ~refused_rows(trace)
 
 
 def _different_addresses(

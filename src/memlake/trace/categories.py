@@ -1,0 +1,70 @@
+"""Categories of allocations: weights, gradients, optimizer state, activations, workspaces, or unknown.
+
+A snapshot does not say what an allocation is for. Each rule here is a fact of the stack that leaves no other
+explanation, or few; an allocation that no rule decides is unknown. `RULES` has the words for people.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from memlake.trace.call_sites import is_in_torch, is_python
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memlake.trace.stacks import Frame
+
+__all__ = ["RULES", "UNKNOWN", "category_of"]
+
+UNKNOWN = "unknown"
+
+RULES = {
+    "weights": "allocated by Module.to(), .cuda() or the constructor of a torch.nn module; buffers are among them",
+    "optimizer state": "allocated by _init_group of a torch.optim optimizer",
+    "activations": "allocated in the call of a module, and freed by autograd in backward",
+    "gradients": "allocated by autograd in backward: gradients of weights and activations, and temporaries",
+    "workspaces": "allocated by cuBLAS, cuBLASLt or cuDNN for itself",
+    UNKNOWN: "no rule decides it",
+}
+
+_ENGINE = "torch::autograd::Engine::"
+_SAVED = ("torch::autograd::SavedVariable", "::release_variables(")
+_WORKSPACE = re.compile(
+    r"getNewWorkspace|getNewCUDABlasLtWorkspace|getCUDABlasLtWorkspace|getCurrentCUDABlasHandle|CudaBlasWorkspace"
+    r"|cublas\w*[wW]orkspace|cudnn\w*[wW]orkspace"
+)
+
+
+def category_of(stack: Sequence[Frame], free: Sequence[Frame] = ()) -> str:
+    """Returns the category of an allocation.
+
+    Args:
+        stack: the stack of the allocation, the innermost frame first.
+        free: the stack of its free; empty if it is not known or not freed.
+    """
+    if any(_WORKSPACE.search(frame.name[:2000]) for frame in stack):
+        return "workspaces"
+    of_torch = [(_within_torch(frame), frame.name) for frame in stack if is_python(frame) and is_in_torch(frame)]
+    if any(path.startswith("optim/") and name == "_init_group" for path, name in of_torch):
+        return "optimizer state"
+    is_call = any(path == "nn/modules/module.py" and name == "_call_impl" for path, name in of_torch)
+    if any(path == "nn/modules/module.py" and name in ("_apply", "convert") for path, name in of_torch) or any(
+        path.startswith("nn/modules/") and name == "__init__" for path, name in of_torch
+    ):
+        return UNKNOWN if is_call else "weights"
+    if not is_call and any(_ENGINE in frame.name for frame in stack):
+        return "gradients"
+    if is_call and any(_ENGINE in frame.name for frame in free) and any(_is_saved(frame) for frame in free):
+        return "activations"
+    return UNKNOWN
+
+
+def _within_torch(frame: Frame) -> str:
+    """Returns the path of a file inside the package torch, such as ``"nn/modules/module.py"``."""
+    return frame.filename[-2000:].replace("\\", "/").rpartition("/torch/")[2]
+
+
+def _is_saved(frame: Frame) -> bool:
+    return any(word in frame.name for word in _SAVED)

@@ -1,0 +1,193 @@
+"""The peak of a trace: the allocations that were live when most bytes were, by call site and by category."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memlake.errors import ConfigError
+from memlake.trace.call_sites import CallSite, call_site_of
+from memlake.trace.categories import RULES, UNKNOWN, category_of
+from memlake.trace.columns import is_free
+from memlake.trace.live_bytes import peak_of, rounded
+from memlake.trace.operations import Op
+from memlake.trace.refused import refused_rows
+from memlake.units import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from memlake.trace.columns import Columns
+    from memlake.trace.trace import Trace
+
+__all__ = ["Peak", "PeakRow", "peak_of_trace"]
+
+
+@dataclass(frozen=True)
+class PeakRow:
+    """What one call site had live at the peak.
+
+    Attributes:
+        site: the call site.
+        nbytes: its live bytes, each request rounded up to 512.
+        count: the number of its live allocations.
+        categories: its bytes by category; a key is a category of `memlake.trace.categories`.
+    """
+
+    site: CallSite
+    nbytes: int
+    count: int
+    categories: Mapping[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the fields as a dict."""
+        return {
+            "site": self.site.text,
+            "rule": self.site.rule,
+            "file": self.site.filename,
+            "line": self.site.line,
+            "function": self.site.function,
+            "bytes": self.nbytes,
+            "count": self.count,
+            "categories": dict(self.categories),
+        }
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The allocations that were live at the peak. Iterating yields the rows, the largest first.
+
+    A request that the program's own allocator refused was never live, so it is not in the peak. `Trace.peak_live` has
+    it, because a replay must serve it.
+
+    Attributes:
+        row: the first row at which the peak is reached; None if nothing is allocated.
+        nbytes: the live bytes at the peak, each request rounded up to 512.
+        count: the number of live allocations.
+        scope: what the peak is the peak of: ``"job"``; ``"recorded part"`` if the beginning of the history is
+            missing; ``"moment"`` if the file has no history, so that it is no peak but the moment of the snapshot.
+        rows: one row per call site, the largest first.
+        categories: the bytes by category, the largest first; without categories that have none.
+    """
+
+    row: int | None
+    nbytes: int
+    count: int
+    scope: str
+    rows: tuple[PeakRow, ...] = field(repr=False)
+    categories: Mapping[str, int] = field(repr=False)
+
+    def __iter__(self) -> Iterator[PeakRow]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def with_site(self) -> int:
+        """The bytes whose call site is known: by a Python frame or by a node of autograd."""
+        return sum(row.nbytes for row in self.rows if row.site.rule in ("program", "library", "autograd"))
+
+    @property
+    def sentence(self) -> str:
+        """The peak in one line."""
+        what = f"{format_bytes(self.nbytes)} in {self.count:,} allocation{'s' * (self.count != 1)}"
+        if self.row is None:
+            return "Nothing is allocated."
+        if self.scope == "moment":
+            return f"Live when the snapshot was taken: {what}. The peak is not known."
+        part = " of the recorded part" if self.scope == "recorded part" else ""
+        return f"Live at the peak{part} (row {self.row}): {what}."
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the fields as a dict."""
+        return {
+            "row": self.row,
+            "bytes": self.nbytes,
+            "count": self.count,
+            "scope": self.scope,
+            "with_site": self.with_site,
+            "sites": [row.to_json() for row in self.rows],
+            "categories": [
+                {"category": name, "bytes": nbytes, "rule": RULES[name]} for name, nbytes in self.categories.items()
+            ],
+            "sentence": self.sentence,
+        }
+
+    def to_pandas(self) -> Any:
+        """Returns the rows as a pandas DataFrame, one line per call site.
+
+        Raises:
+            ConfigError: if pandas is not installed.
+        """
+        try:
+            import pandas  # type: ignore[import-untyped,import-not-found,unused-ignore]
+        except ImportError:
+            raise ConfigError("to_pandas() needs pandas; install it with: pip install pandas") from None
+        columns = ["site", "rule", "file", "line", "function", "bytes", "count"]
+        return pandas.DataFrame([[row.to_json()[name] for name in columns] for row in self.rows], columns=columns)
+
+    def __str__(self) -> str:
+        lines = [self.sentence]
+        lines += [f"{format_bytes(row.nbytes):>12}  {row.count:>6}  {row.site.text}" for row in self.rows[:20]]
+        return "\n".join(lines)
+
+
+def peak_of_trace(trace: Trace, columns: Columns) -> Peak:
+    """Returns the peak of a trace.
+
+    Args:
+        trace: the trace.
+        columns: its columns.
+    """
+    refused = refused_rows(trace)
+    accepted = replace(columns, bytes=np.where(refused, np.uint64(0), columns.bytes))
+    nbytes, row = peak_of(accepted)
+    scope = {"complete": "job", "state": "moment"}.get(trace.history.kind, "recorded part")
+    if row is None:
+        return Peak(None, 0, 0, scope, (), {})
+    born = np.flatnonzero(columns.op == Op.ALLOCATE)
+    died = np.full(len(born), len(columns))
+    frees = np.flatnonzero(is_free(columns.op))
+    died[columns.id[frees]] = frees
+    live = np.flatnonzero((born <= row) & (died > row) & (accepted.bytes[born] > 0))
+    sizes = rounded(accepted.bytes[born[live]]).tolist()
+    return _grouped(trace, row, nbytes, scope, (born[live].tolist(), died[live].tolist(), sizes))
+
+
+def _grouped(trace: Trace, row: int, nbytes: int, scope: str, live: tuple[list[int], list[int], list[int]]) -> Peak:
+    context = trace.context
+    sites: dict[int | str, CallSite] = {}
+    decided: dict[tuple[int, int], str] = {}
+    total: dict[CallSite, int] = defaultdict(int)
+    count: dict[CallSite, int] = defaultdict(int)
+    parts: dict[CallSite, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for start, end, size in zip(*live, strict=True):
+        if context is None:
+            tag = trace.tags[trace.tag[start]] if trace.tags else ""
+            site = sites.setdefault(tag, CallSite(tag[:200], "program") if tag else call_site_of(()))
+            category = UNKNOWN
+        else:
+            stack = int(context.stack[start])
+            free = int(context.stack[end]) if end < len(trace) else 0
+            if stack not in sites:
+                sites[stack] = call_site_of(context.stacks[stack])
+            if (stack, free) not in decided:
+                decided[stack, free] = category_of(context.stacks[stack], context.stacks[free])
+            site, category = sites[stack], decided[stack, free]
+        total[site] += size
+        count[site] += 1
+        parts[site][category] += size
+    rows = tuple(
+        PeakRow(site, total[site], count[site], dict(parts[site]))
+        for site in sorted(total, key=lambda site: (-total[site], site))
+    )
+    categories: dict[str, int] = defaultdict(int)
+    for one in rows:
+        for category, size in one.categories.items():
+            categories[category] += size
+    ordered = dict(sorted(categories.items(), key=lambda item: (item[0] == UNKNOWN, -item[1])))
+    return Peak(row, nbytes, len(live[0]), scope, rows, ordered)
