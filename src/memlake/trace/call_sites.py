@@ -7,6 +7,8 @@ The rules, the first that finds something decides:
 - ``"autograd"``: the innermost node of autograd among the C++ frames, for stacks without a Python frame;
 - ``"native"``: the innermost C++ function that is not part of an allocator, for other stacks without a Python frame;
 - ``"none"``: no stack was recorded.
+
+The call site of a trace without stacks is the tag of the row, if it has one: ``"tag"``.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ if TYPE_CHECKING:
 
     from memlake.trace.stacks import Frame
 
-__all__ = ["CallSite", "call_site_of", "is_in_torch", "is_python"]
+__all__ = ["BEFORE", "CallSite", "call_site_of", "is_in_torch", "is_python"]
 
-_NO_STACK = "(no stack recorded)"
+_NO_SITE = "(no stack recorded)"
+BEFORE = "(allocated before the recording)"
 _INSTALLED = re.compile(r"/(?:site|dist)-packages/")
 _PYTHON_LIBRARY = re.compile(r"/lib(?:64)?/python\d[^/]*/(?!(?:site|dist)-packages/)|^<frozen ")
 # A checkout of PyTorch is recognised by the parts of the package; a folder of a user may be called torch as well.
@@ -31,6 +34,8 @@ _TORCH = re.compile(
     r"|nested|optim|profiler|sparse|special|utils)(?:/|\.py$)"
     r"|/torch/(?:functional|hub|overrides|random|serialization|storage|__init__)\.py$"
 )
+# Code that torch.compile generates, and whose lines are not in the program.
+_GENERATED = re.compile(r"^<eval_with_key>|/torchinductor_[^/]*/")
 _NODE = re.compile(r"(?:^|::)(\w+Backward\d*|AccumulateGrad|CopySlices|CopyBackwards)(?:::|<|\()")
 _PLUMBING = re.compile(
     r"unwind|CapturedTraceback|gather_with_cpp|CachingAllocator|empty_generic|empty_cuda|empty_strided_cuda|create_out"
@@ -44,7 +49,7 @@ class CallSite(NamedTuple):
 
     Attributes:
         text: the place for people, such as ``"train.py:12 forward"``.
-        rule: which rule found it: ``"program"``, ``"library"``, ``"autograd"``, ``"native"`` or ``"none"``.
+        rule: which rule found it: ``"program"``, ``"library"``, ``"autograd"``, ``"native"``, ``"tag"`` or ``"none"``.
         filename: the file with its folders; empty unless it is a Python frame.
         line: the line in the file; 0 unless it is a Python frame.
         function: the name of the function or of the node of autograd.
@@ -61,7 +66,7 @@ def call_site_of(stack: Iterable[Frame]) -> CallSite:
     """Returns the call site of a stack, whose innermost frame comes first."""
     frames = list(stack)
     if not frames:
-        return CallSite(_NO_STACK, "none")
+        return CallSite(_NO_SITE, "none")
     python = [frame for frame in frames if is_python(frame)]
     if python:
         outside = [frame for frame in python if not _is_in_python_library(frame) and not is_in_torch(frame)]
@@ -87,7 +92,7 @@ def is_python(frame: Frame) -> bool:
 
 def is_in_torch(frame: Frame) -> bool:
     """Returns whether a frame is of PyTorch's own Python code."""
-    return _TORCH.search(_path(frame)) is not None or frame.filename.startswith("<eval_with_key>")
+    return _TORCH.search(_path(frame)) is not None or _GENERATED.search(frame.filename) is not None
 
 
 def _is_in_python_library(frame: Frame) -> bool:

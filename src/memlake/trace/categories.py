@@ -21,10 +21,10 @@ __all__ = ["RULES", "UNKNOWN", "category_of"]
 UNKNOWN = "unknown"
 
 RULES = {
-    "weights": "allocated by Module.to(), .cuda() or the constructor of a torch.nn module; buffers are among them",
+    "weights": "allocated by Module.to() or the constructor of a torch.nn module, with buffers",
     "optimizer state": "allocated by _init_group of a torch.optim optimizer",
     "activations": "allocated in the call of a module, and freed by autograd in backward",
-    "gradients": "allocated by autograd in backward: gradients of weights and activations, and temporaries",
+    "gradients": "allocated by autograd in backward; temporaries are among them",
     "workspaces": "allocated by cuBLAS, cuBLASLt or cuDNN for itself",
     UNKNOWN: "no rule decides it",
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlake.errors import ConfigError
-from memlake.trace.call_sites import CallSite, call_site_of
+from memlake.trace.call_sites import BEFORE, CallSite, call_site_of
 from memlake.trace.categories import RULES, UNKNOWN, category_of
 from memlake.trace.columns import is_free
 from memlake.trace.live_bytes import peak_of, rounded
@@ -64,7 +64,7 @@ class Peak:
     it, because a replay must serve it.
 
     Attributes:
-        row: the first row at which the peak is reached; None if nothing is allocated.
+        row: the first row at which the peak is reached, the last row for a moment; None if nothing is allocated.
         nbytes: the live bytes at the peak, each request rounded up to 512.
         count: the number of live allocations.
         scope: what the peak is the peak of: ``"job"``; ``"recorded part"`` if the beginning of the history is
@@ -88,8 +88,8 @@ class Peak:
 
     @property
     def with_site(self) -> int:
-        """The bytes whose call site is known: by a Python frame or by a node of autograd."""
-        return sum(row.nbytes for row in self.rows if row.site.rule in ("program", "library", "autograd"))
+        """The bytes whose call site is known: by a Python frame, a node of autograd or a tag."""
+        return sum(row.nbytes for row in self.rows if row.site.rule in ("program", "library", "autograd", "tag"))
 
     @property
     def sentence(self) -> str:
@@ -149,17 +149,22 @@ def peak_of_trace(trace: Trace, columns: Columns) -> Peak:
     scope = {"complete": "job", "state": "moment"}.get(trace.history.kind, "recorded part")
     if row is None:
         return Peak(None, 0, 0, scope, (), {})
+    if scope == "moment":
+        row = len(columns) - 1
     born = np.flatnonzero(columns.op == Op.ALLOCATE)
     died = np.full(len(born), len(columns))
     frees = np.flatnonzero(is_free(columns.op))
     died[columns.id[frees]] = frees
     live = np.flatnonzero((born <= row) & (died > row) & (accepted.bytes[born] > 0))
     sizes = rounded(accepted.bytes[born[live]]).tolist()
+    if scope == "moment":
+        nbytes = sum(sizes)
     return _grouped(trace, row, nbytes, scope, (born[live].tolist(), died[live].tolist(), sizes))
 
 
 def _grouped(trace: Trace, row: int, nbytes: int, scope: str, live: tuple[list[int], list[int], list[int]]) -> Peak:
     context = trace.context
+    num_before = 0 if scope == "moment" else trace.num_carried
     sites: dict[int | str, CallSite] = {}
     decided: dict[tuple[int, int], str] = {}
     total: dict[CallSite, int] = defaultdict(int)
@@ -168,7 +173,7 @@ def _grouped(trace: Trace, row: int, nbytes: int, scope: str, live: tuple[list[i
     for start, end, size in zip(*live, strict=True):
         if context is None:
             tag = trace.tags[trace.tag[start]] if trace.tags else ""
-            site = sites.setdefault(tag, CallSite(tag[:200], "program") if tag else call_site_of(()))
+            site = sites.setdefault(tag, CallSite(tag[:200], "tag") if tag else call_site_of(()))
             category = UNKNOWN
         else:
             stack = int(context.stack[start])
@@ -178,6 +183,8 @@ def _grouped(trace: Trace, row: int, nbytes: int, scope: str, live: tuple[list[i
             if (stack, free) not in decided:
                 decided[stack, free] = category_of(context.stacks[stack], context.stacks[free])
             site, category = sites[stack], decided[stack, free]
+        if site.rule == "none" and start < num_before:
+            site = CallSite(BEFORE, "none")
         total[site] += size
         count[site] += 1
         parts[site][category] += size

@@ -1,0 +1,78 @@
+"""``memlake show TRACE``: what is in a file, on one screen."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from memlake.cli.output import Progress, print_json
+from memlake.cli.replay_arguments import add_json
+from memlake.cli.trace_argument import add_trace, load_trace
+from memlake.errors import ConfigError
+from memlake.reports.overview import print_overview
+
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+__all__ = ["add_to"]
+
+_DESCRIPTION = """\
+Shows what a file tells about a job: the version and settings of PyTorch as far as they are known, how much of the job
+is recorded, what was allocated and held, where the memory is that is held but not in use, why PyTorch ran out of memory
+if it did, and what was live at the peak, by call site and by category. A figure that the file does not tell is
+"unknown".
+"""
+
+_EXAMPLE = """\
+examples:
+  memlake show snapshot.pickle
+  memlake show snapshot.pickle --capacity 80GiB --sites 30
+  memlake show train_opt-13b_lora_offload --steps
+
+exit code: 0, 2 for bad input
+"""
+
+_MOST_SITES = 100_000
+
+
+def add_to(commands: _Commands) -> None:
+    """Adds the command to the command line."""
+    parser = commands.add_parser(
+        "show",
+        help="what is in a snapshot, and why did it run out of memory?",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_trace(parser)
+    parser.add_argument(
+        "--capacity",
+        metavar="SIZE",
+        help="the memory of the whole device, such as 80GiB: tells memory outside PyTorch apart",
+    )
+    parser.add_argument(
+        "--sites", metavar="N", default="10", help="how many call sites of the peak to print (default: %(default)s)"
+    )
+    parser.add_argument("--steps", action="store_true", help="print the live peak of each step, if steps are known")
+    add_json(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from memlake.analysis import overview
+
+    num_sites = _count(arguments.sites)
+    trace = load_trace(arguments)
+    with Progress("verifying"):
+        found = overview(trace, capacity=arguments.capacity)
+    if arguments.json:
+        print_json({"trace": arguments.trace} | found.to_json())
+    else:
+        print_overview(found, num_sites=num_sites, steps=arguments.steps)
+    return 0
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= _MOST_SITES):
+        raise ConfigError(f"--sites must be a number from 1 to {_MOST_SITES}, got {text[:60]!r}")
+    return int(text)
