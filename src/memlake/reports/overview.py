@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlake.reports.terminal import print_table, print_text, visible
-from memlake.trace.categories import RULES
+from memlake.trace.categories import RULES, UNKNOWN
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
@@ -121,6 +121,9 @@ def _print_peak(peak: Peak, num_sites: int) -> None:
         )
     print_table(("call site", "found by", "bytes", "share", "count"), rows, left=2)
     print()
+    if set(peak.categories) == {UNKNOWN}:
+        print("By category: unknown, no rule decides it.")
+        return
     categories = [
         (name, RULES[name], format_bytes(nbytes), _share(nbytes, peak.nbytes))
         for name, nbytes in peak.categories.items()

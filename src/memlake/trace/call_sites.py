@@ -30,7 +30,7 @@ _PYTHON_LIBRARY = re.compile(r"/lib(?:64)?/python\d[^/]*/(?!(?:site|dist)-packag
 # A checkout of PyTorch is recognised by the parts of the package; a folder of a user may be called torch as well.
 _TORCH = re.compile(
     r"/(?:site|dist)-packages/torch/"
-    r"|/torch/(?:_\w+|amp|autograd|backends|compiler|cuda|distributed|distributions|fft|func|fx|jit|library|linalg|nn"
+    r"|/torch/(?:_\w+|amp|autograd|compiler|cuda|distributed|distributions|fft|func|fx|jit|library|linalg|nn"
     r"|nested|optim|profiler|sparse|special|utils)(?:/|\.py$)"
     r"|/torch/(?:functional|hub|overrides|random|serialization|storage|__init__)\.py$"
 )
