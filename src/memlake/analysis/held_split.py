@@ -17,7 +17,7 @@ _KNOWS_REQUESTS = (2, 0)
 
 @dataclass(frozen=True, kw_only=True)
 class HeldSplit:
-    """The parts of the held memory at the moment of the snapshot, in bytes. Together they are `held`.
+    """The parts of the held memory at the moment of the snapshot, in bytes. Together with `not_in_blocks` they are `held`.
 
     Attributes:
         held: all segments; PyTorch calls it *reserved*.
@@ -43,13 +43,18 @@ class HeldSplit:
     num_segments: int
 
     @property
+    def not_in_blocks(self) -> int:
+        """The part of `held` that no block has: 0 unless the segments and blocks of the file contradict each other."""
+        return self.held - self.allocated - self.pending - self.external - self.cached - self.in_private_pools
+
+    @property
     def rounding(self) -> int | None:
         """The part of `allocated` that the program did not ask for; None if the file does not tell."""
         return None if self.requested is None else self.allocated - self.requested
 
     def to_json(self) -> dict[str, Any]:
         """Returns all fields as a dict."""
-        return asdict(self) | {"rounding": self.rounding}
+        return asdict(self) | {"rounding": self.rounding, "not_in_blocks": self.not_in_blocks}
 
 
 def split_held(trace: Trace) -> HeldSplit | None:

@@ -22,7 +22,7 @@ VERDICTS = {
     "private pool": "stuck in a private pool: free memory of other memory pools would have sufficed",
     "outside": "memory outside PyTorch: other processes, the CUDA context or libraries have what is missing",
     "no memory": "no memory at all: all that was free or waiting would not have sufficed",
-    "unknown": "unknown: the file does not have the free memory of the device",
+    "unknown": "unknown: the file does not have what decides it",
 }
 """What a verdict means, by its name."""
 
@@ -114,8 +114,13 @@ def judge_shortage(trace: Trace, capacity: int | None = None) -> ShortageVerdict
     outside = None
     if capacity is not None and shortage.capacity is not None and capacity >= shortage.capacity:
         outside = capacity - shortage.capacity
+    kind = _kind(shortage, free, pending, elsewhere, outside)
+    if pieces is None and kind == "scattered":
+        # The free memory may include that of private pools, which the request could not have.
+        certain = max(free - trace.free_in_private_pools, 0)
+        kind = kind if _kind(shortage, certain, pending, elsewhere, outside) == kind else "unknown"
     return ShortageVerdict(
-        kind=_kind(shortage, free, pending, elsewhere, outside),
+        kind=kind,
         shortage=shortage,
         free=free,
         largest_free=largest,

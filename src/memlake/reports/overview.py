@@ -43,6 +43,8 @@ def print_overview(found: Overview, *, num_sites: int, steps: bool) -> None:
     if found.reproduction is not None:
         print()
         print(visible(found.reproduction.sentence))
+        if not found.reproduction.is_exact:
+            print_text("That concerns replays of the file; the figures above are read from the file.")
     for note in found.notes:
         print_text(note)
 
@@ -90,6 +92,8 @@ def _print_split(split: HeldSplit) -> None:
         ("cached", split.cached, "free, and PyTorch can give it back to the driver"),
         ("private pools", split.in_private_pools, "free in private pools, which other requests cannot have"),
     ]
+    if split.not_in_blocks:
+        rows.append(("contradiction", split.not_in_blocks, "in segments, but in no block of the file"))
     shown = [
         (name, what, *(("unknown", "-") if size is None else (format_bytes(size), _share(size, split.held))))
         for name, size, what in rows
@@ -138,7 +142,7 @@ def _print_steps(found: Overview) -> None:
             "The steps are not known: the trace has no rows for them, and the file no annotations that end them."
         )
         return
-    print_text(f"{len(found.steps)} steps; {found.steps_known_by}.")
+    print_text(f"{len(found.steps)} step{'s' * (len(found.steps) != 1)}; {found.steps_known_by}.")
     rows = [
         (
             str(step.number),

@@ -59,6 +59,16 @@ def test_rounding_is_unknown_if_the_file_lacks_the_requested_sizes(file_of):
     assert (end.allocated, end.requested, end.rounding) == (12 * MIB, None, None)
 
 
+def test_segments_that_their_blocks_do_not_fill_are_a_contradiction(file_of):
+    job = TorchJob()
+    job.alloc(30)
+    snapshot = job.snapshot()
+    snapshot["segments"][0]["blocks"][0]["size"] = 20 * MIB
+    job.snapshot = lambda: snapshot
+    end = overview(file_of(job)).at_end
+    assert (end.held, end.allocated, end.not_in_blocks) == (30 * MIB, 20 * MIB, 10 * MIB)
+
+
 def test_pending_blocks_are_counted_apart(file_of):
     job = TorchJob()
     address = job.alloc(30)
@@ -162,6 +172,19 @@ def test_stuck_in_a_private_pool(file_of):
     verdict = overview(file_of(refused(job, 200))).shortage
     assert (verdict.kind, verdict.in_other_pools, verdict.free) == ("private pool", 600 * MIB, 0)
     assert "600 MiB free in other memory pools" in verdict.sentence
+
+
+def test_without_addresses_no_verdict_depends_on_private_pools(file_of):
+    job = TorchJob(1024)
+    job.free(job.alloc(600, (0, 3)))
+    job.alloc(300)
+    trace = Trace.load(file_of(refused(job, 200)))
+    bare = Trace(trace.op, trace.id, trace.bytes, trace.stream, metadata=trace.metadata)
+    verdict = overview(bare).shortage
+    assert (verdict.kind, verdict.largest_free, verdict.free) == ("unknown", None, 600 * MIB)
+    # Without private pools the same figures decide it.
+    bare = Trace(trace.op, trace.id, trace.bytes, metadata=trace.metadata | {"free_in_private_pools": 0})
+    assert overview(bare).shortage.kind == "scattered"
 
 
 def test_a_request_of_a_private_pool_may_use_its_own_pool(file_of):

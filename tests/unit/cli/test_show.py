@@ -44,6 +44,7 @@ def test_a_state_says_what_it_does_not_know(shown):
     assert "peak unknown: the file has no history" in text
     assert "Live when the snapshot was taken: 40 MiB in 1 allocation. The peak is not known." in text
     assert "Not verified: the file has no history" in text
+    assert "the figures above are read from the file" in text
 
 
 def test_a_late_recording_is_named_with_its_peaks(shown):
