@@ -17,7 +17,7 @@ _KNOWS_REQUESTS = (2, 0)
 
 @dataclass(frozen=True, kw_only=True)
 class HeldSplit:
-    """The parts of the held memory at the moment of the snapshot, in bytes. Together with `not_in_blocks` they are `held`.
+    """The parts of the held memory at the moment of the snapshot, in bytes. With `not_in_blocks` they are `held`.
 
     Attributes:
         held: all segments; PyTorch calls it *reserved*.
