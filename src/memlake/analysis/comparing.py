@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from memlake.analysis.advice import advice_for
 from memlake.analysis.chosen_policies import chosen_policies
+from memlake.analysis.implied_device import device_of
 from memlake.analysis.reproducing import reproduce
 from memlake.analysis.workers import run_all_with
-from memlake.replaying.capacity import capacity_of
 from memlake.replaying.event_mode import EventMode
 from memlake.replaying.running import run, to_trace
 from memlake.trace import History, JobSettings, caveats_of
@@ -44,6 +44,7 @@ class Comparison:
         oom: the last request for which the job's own allocator had no memory; None if there was none.
         reproduction: how well a replay of what the job ran under reproduces the file; None if the trace is no snapshot.
         notes: what a reader must know before trusting the figures, one text each.
+        origin: where the capacity comes from, as a sentence; empty if the caller gave it as a size.
     """
 
     results: tuple[ReplayResult, ...]
@@ -57,6 +58,7 @@ class Comparison:
     oom: RecordedShortage | None = None
     reproduction: Reproduction | None = None
     notes: tuple[str, ...] = ()
+    origin: str = ""
 
     def __iter__(self) -> Iterator[ReplayResult]:
         return iter(self.results)
@@ -97,6 +99,7 @@ class Comparison:
         """Returns the JSON object that ``memlake compare --json`` prints, as a dict."""
         return {
             "capacity": self.capacity,
+            "capacity_origin": self.origin,
             "events": self.events,
             "rows": self.num_rows,
             "peak_live": self.peak_live,
@@ -118,6 +121,7 @@ def compare(
     *,
     events: str = "immediate",
     limit: Size | None = None,
+    reserve: Size | None = None,
     timeline: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:
@@ -125,11 +129,13 @@ def compare(
 
     Args:
         trace: the trace to replay, or the path of its file.
-        capacity: the memory of the device. None: the capacity that the trace gives, if it gives one.
+        capacity: the memory of the device, as a size or as the name of a GPU such as ``"a100-80gb"``. None: the
+            capacity that the trace gives or implies; `Comparison.origin` says which.
         policies: names, PyTorch's configuration strings, or options. None: what the job ran under, if the trace tells,
             and then every other policy. PyTorch's allocators get the settings of the job, the others their defaults.
         events: when memory that another stream used becomes free; see `replay`.
         limit: the most that each policy may hold.
+        reserve: what to subtract from the memory of a named GPU for the CUDA context. None: 512 MiB.
         timeline: the number of samples to take of each replay; 0 for none.
         progress: called after each replay with the number of finished replays and the number of all replays.
 
@@ -139,7 +145,7 @@ def compare(
     """
     trace = to_trace(trace)
     chosen = chosen_policies(policies, trace)
-    size = capacity_of(trace, capacity)
+    size, origin = device_of(trace, capacity, reserve)
     mode = EventMode.parse(events)
     jobs = [partial(run, trace, options, size, mode, limit, samples=timeline) for options in chosen]
     results, reproduction = run_all_with(partial(reproduce, trace), jobs, progress)
@@ -157,4 +163,5 @@ def compare(
         oom=trace.oom,
         reproduction=reproduction,
         notes=caveats_of(trace),
+        origin=origin,
     )

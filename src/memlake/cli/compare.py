@@ -58,6 +58,7 @@ def _run(arguments: argparse.Namespace) -> int:
             arguments.policies,
             events=arguments.events,
             limit=arguments.limit,
+            reserve=arguments.reserve,
             progress=progress,
         )
     if arguments.json:

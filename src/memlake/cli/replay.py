@@ -61,6 +61,7 @@ def _run(arguments: argparse.Namespace) -> int:
             arguments.capacity,
             events=arguments.events,
             limit=arguments.limit,
+            reserve=arguments.reserve,
             go_on=arguments.go_on,
             timeline=samples,
         )

@@ -15,7 +15,13 @@ def add_capacity(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--capacity",
         metavar="SIZE",
-        help="the memory of the device, in bytes or as 80GiB (default: the capacity that the trace gives)",
+        help="the memory of the device, in bytes, as 80GiB, or the name of a GPU such as a100-80gb (default: the "
+        "capacity that the trace gives)",
+    )
+    parser.add_argument(
+        "--reserve",
+        metavar="SIZE",
+        help="what to subtract from the memory of a named GPU for the CUDA context (default: 512MiB)",
     )
     parser.add_argument(
         "--limit", metavar="SIZE", help="the most that the pool may hold, as a size or 90%% of the capacity"

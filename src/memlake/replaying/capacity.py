@@ -1,16 +1,17 @@
-"""The capacity of the device of a replay: an argument, or known from the trace."""
+"""The capacity of the device of a replay: a size, the name of a GPU, or known from the trace."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from memlake.errors import ConfigError
+from memlake.replaying.gpus import GPUS, close_gpus, find_gpu
 from memlake.units import Size, format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     from memlake.trace import Recorded, Trace
 
-__all__ = ["GRID", "LARGEST_DEVICE", "capacity_of", "known_capacity", "limit_of"]
+__all__ = ["GRID", "LARGEST_DEVICE", "Capacity", "capacity_of", "known_capacity", "limit_of", "peak_of_record"]
 
 GRID = 2 * 2**20
 """Capacities are multiples of this: the granularity of CUDA devices, and the smallest emulated device."""
@@ -18,12 +19,34 @@ LARGEST_DEVICE = 16 * 2**40
 """The largest device that the emulator can make."""
 
 
-def capacity_of(trace: Trace, capacity: Size | None) -> int:
-    """Returns the given capacity in bytes, or without one the capacity that the trace gives.
+class Capacity(NamedTuple):
+    """The memory of a device, and where the number comes from if the caller did not give it in bytes.
+
+    Attributes:
+        nbytes: the size in bytes.
+        origin: a sentence about the source of the number; empty for a size that the caller gave.
+    """
+
+    nbytes: int
+    origin: str = ""
+
+
+def capacity_of(trace: Trace, capacity: Size | None, reserve: Size | None = None) -> Capacity:
+    """Returns the given capacity, or without one the capacity that the trace gives.
+
+    Args:
+        trace: the trace that is asked if no capacity is given.
+        capacity: a size, or the name of a GPU.
+        reserve: what to subtract from the memory of a named GPU for the context. None: 512 MiB.
 
     Raises:
-        ConfigError: if the capacity is not a size or is out of range, or if neither argument nor trace gives one.
+        ConfigError: if the capacity is neither a size nor a GPU or is out of range, if neither argument nor trace gives
+            one, or if there is a reserve without a GPU.
     """
+    if reserve is not None and find_gpu(capacity) is None:
+        raise ConfigError(
+            "reserve is subtracted from the memory of a GPU that is given by its name; subtract it from the size"
+        )
     if capacity is None:
         known = known_capacity(trace)
         if known is None:
@@ -33,11 +56,29 @@ def capacity_of(trace: Trace, capacity: Size | None) -> int:
                 'say it with capacity (on the command line --capacity), for instance "80GiB"; '
                 f"at its peak {format_bytes(trace.peak_live)} are live"
             )
-        return known
-    nbytes = parse_bytes(capacity, what="capacity", round_down=True)
+        return Capacity(known, f"The file gives the size of the device: {format_bytes(known)}.")
+    if gpu := find_gpu(capacity):
+        usable = gpu.usable(reserve)
+        origin = f"{gpu.name} has {format_bytes(gpu.nbytes)} ({gpu.source})"
+        less = gpu.nbytes - usable
+        return _in_range(usable, origin + (f", less {format_bytes(less)} for the CUDA context." if less else "."))
+    try:
+        return _in_range(parse_bytes(capacity, what="capacity", round_down=True))
+    except ConfigError as error:
+        if not isinstance(capacity, str):
+            raise
+        close = close_gpus(capacity)
+        if not close and not capacity.strip()[:1].isalpha():
+            raise
+        known_names = ", ".join(sorted(gpu.name for gpu in GPUS))
+        meant = f"did you mean {' or '.join(close)}? " if close else ""
+        raise ConfigError(f"{error}; it is no known GPU either: {meant}known: {known_names}") from None
+
+
+def _in_range(nbytes: int, origin: str = "") -> Capacity:
     if not GRID <= nbytes <= LARGEST_DEVICE:
         raise ConfigError(f"capacity must be between 2 MiB and 16 TiB, got {format_bytes(nbytes)}")
-    return nbytes
+    return Capacity(nbytes, origin)
 
 
 def known_capacity(trace: Trace) -> int | None:
@@ -57,6 +98,18 @@ def known_capacity(trace: Trace) -> int | None:
         return None
     size = trace.oom.capacity or 0
     return min(size, LARGEST_DEVICE) if size >= GRID else None
+
+
+def peak_of_record(recorded: Recorded) -> int:
+    """Returns the most memory that the allocator held in a record."""
+    held = peak = sum(segment.nbytes for segment in recorded.initial)
+    for event in recorded.events:
+        if event.kind in ("segment_alloc", "segment_map"):
+            held += event.nbytes
+        elif event.kind in ("segment_free", "segment_unmap"):
+            held -= event.nbytes
+        peak = max(peak, held)
+    return peak
 
 
 def _capacity_of_record(recorded: Recorded) -> int | None:

@@ -35,6 +35,7 @@ def replay(
     *,
     events: str = "immediate",
     limit: Size | None = None,
+    reserve: Size | None = None,
     go_on: bool = False,
     timeline: int = 0,
 ) -> ReplayResult:
@@ -46,10 +47,12 @@ def replay(
     Args:
         trace: the trace to replay, or the path of its file.
         policy: a name, PyTorch's configuration string, or options; see `memlake.policy`.
-        capacity: the memory of the device. None: the capacity that the trace gives, if it gives one.
+        capacity: the memory of the device, as a size or as the name of a GPU such as ``"a100-80gb"``. None: the
+            capacity that the trace gives, if it gives one.
         events: when memory that another stream used becomes free. ``"immediate"``: when the pool next looks;
             ``"recorded"``: when the trace says so; ``"lag:N"``: N rows after its free.
         limit: the most that the policy may hold, as a size or a share of the capacity.
+        reserve: what to subtract from the memory of a named GPU for the CUDA context. None: 512 MiB.
         go_on: whether to continue after a request that found no memory. The replay then leaves that allocation out, so
             the later rows no longer match what the program did.
         timeline: the number of samples to take over the trace; 0 for none. Each has the maxima of its rows, so the
@@ -62,7 +65,7 @@ def replay(
     trace = to_trace(trace)
     samples = _whole_number("timeline", timeline)
     options = resolve_policy(policy)
-    size = capacity_of(trace, capacity)
+    size = capacity_of(trace, capacity, reserve).nbytes
     return run(trace, options, size, EventMode.parse(events), limit, go_on=bool(go_on), samples=samples)
 
 

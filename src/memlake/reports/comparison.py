@@ -22,8 +22,11 @@ def print_comparison(comparison: Comparison) -> None:
     """Prints a table with one line per policy, then the advice."""
     print(
         f"device {format_bytes(comparison.capacity)}, live peak {format_bytes(comparison.peak_live)}, "
-        f"{comparison.num_rows} rows\n"
+        f"{comparison.num_rows} rows"
     )
+    if comparison.origin:
+        print_text(comparison.origin)
+    print()
     headers = ("policy", "outcome", "held peak", "live/held", "retries", "waits", "calls", "driver ms", "ns/row")
     print_table(headers, [_line(result, _settings(comparison)) for result in comparison], left=2)
     print()

@@ -94,6 +94,31 @@ def test_policies_events_and_limits_are_options(capsys):
     assert any(entry["host_waits"] for entry in text["policies"])
 
 
+def test_without_a_capacity_the_answer_is_for_what_the_file_implies_and_says_so(capsys):
+    code, out = compare(capsys, OFFLOAD, "--policy", "caching", "--json")
+    text = json.loads(out)
+    _, roomy = compare(capsys, OFFLOAD, "--policy", "caching", "--capacity", "1TiB", "--json")
+    held = json.loads(roomy)["policies"][0]["peak_held"]
+    assert (code, text["capacity"], text["outcome"]) == (0, held, "ok")
+    assert "does not tell the size of the device" in text["capacity_origin"]
+    _, out = compare(capsys, OFFLOAD, "--policy", "caching")
+    assert "what caching holds for it if memory is never short" in " ".join(out.split())
+
+
+def test_a_gpu_may_be_named(capsys):
+    _, out = compare(capsys, OFFLOAD, "--capacity", "a100-80gb", "--policy", "caching", "--json")
+    text = json.loads(out)
+    assert text["capacity"] == 7915 * 2**30 // 100 - 512 * 2**20
+    assert text["capacity_origin"].startswith("a100-80gb has 79.15 GiB (vllm-project/vllm#4408), less 512 MiB for the")
+    _, out = compare(
+        capsys, OFFLOAD, "--capacity", "NVIDIA A100-SXM4-80GB", "--reserve", "0", "--policy", "caching", "--json"
+    )
+    assert json.loads(out)["capacity"] == 7915 * 2**30 // 100
+    # A plain size is taken as it is.
+    _, out = compare(capsys, OFFLOAD, "--capacity", "79.15GiB", "--policy", "caching", "--json")
+    assert (json.loads(out)["capacity"], json.loads(out)["capacity_origin"]) == (7915 * 2**30 // 100, "")
+
+
 def snapshot_of(tmp_path, devices=1):
     """A snapshot as PyTorch writes it, with a few allocations on each device."""
 
@@ -121,7 +146,11 @@ def test_a_snapshot_of_several_devices_is_asked_for_one(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([OFFLOAD], "how much memory has the device?"),
+        ([OFFLOAD, "--reserve", "1GiB"], "reserve is subtracted from the memory of a GPU"),
+        ([OFFLOAD, "--capacity", "64GiB", "--reserve", "1GiB"], "reserve is subtracted from the memory of a GPU"),
+        ([OFFLOAD, "--capacity", "a100-80gb", "--reserve", "80GiB"], "leaves nothing of the 79.15GiB"),
+        ([OFFLOAD, "--capacity", "a100"], "did you mean a100-80gb or a100-40gb?"),
+        ([OFFLOAD, "--capacity", "h1000"], "did you mean h100-80gb"),
         ([OFFLOAD, "--capacity", "50%"], "capacity '50%' is a share"),
         ([OFFLOAD, "--capacity", "lots"], "capacity 'lots' is not a size"),
         ([OFFLOAD, "--capacity", "-1"], "capacity must not be negative"),
