@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memlake import driver, emulator, errors, policies, sharing, trace, vmm
     from memlake._native import __version__
-    from memlake.analysis import compare, fit
+    from memlake.analysis import advise, compare, fit
     from memlake.device import Device, Event, Stream, devices
     from memlake.emulator.emulated_device import EmulatedDevice, EmulatedDevices, emulate
     from memlake.errors import (
@@ -55,6 +55,7 @@ __all__ = [
     "Trace",
     "TraceError",
     "__version__",
+    "advise",
     "allocate",
     "compare",
     "current_pool",
@@ -90,6 +91,7 @@ _HOMES = {
     "Stream": "device",
     "Trace": "trace",
     "__version__": "_native",
+    "advise": "analysis",
     "allocate": "pool",
     "compare": "analysis",
     "current_pool": "pool",

@@ -23,6 +23,7 @@ NAMES = [
     "Trace",
     "TraceError",
     "__version__",
+    "advise",
     "allocate",
     "compare",
     "current_pool",

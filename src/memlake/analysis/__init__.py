@@ -2,10 +2,12 @@
 
 Each file has a function and a frozen dataclass for its result. A result has a `sentence` for people and a `to_json()`
 for programs. `compare` finds out which policies fit on a device, `fit` finds the smallest device of each policy,
-`reproduce` checks a replay against the file, `overview` describes a file, `judge_shortage` says why PyTorch ran out of
-memory, and `advice` describes a comparison in words. A new statistic of traces or pools is a new file here.
+`advise` searches PyTorch's settings, `reproduce` checks a replay against the file, `overview` describes a file,
+`judge_shortage` says why PyTorch ran out of memory, and `advice` describes a comparison in words. A new statistic of
+traces or pools is a new file here.
 """
 
+from memlake.analysis.advising import Advice, advise
 from memlake.analysis.comparing import Comparison, compare
 from memlake.analysis.fitting import Fit, FitResult, fit
 from memlake.analysis.overview import Overview, overview
@@ -13,12 +15,14 @@ from memlake.analysis.reproducing import Reproduction, reproduce
 from memlake.analysis.shortage_verdict import ShortageVerdict, judge_shortage
 
 __all__ = [
+    "Advice",
     "Comparison",
     "Fit",
     "FitResult",
     "Overview",
     "Reproduction",
     "ShortageVerdict",
+    "advise",
     "compare",
     "fit",
     "judge_shortage",

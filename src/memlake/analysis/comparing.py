@@ -45,6 +45,7 @@ class Comparison:
         reproduction: how well a replay of what the job ran under reproduces the file; None if the trace is no snapshot.
         notes: what a reader must know before trusting the figures, one text each.
         origin: where the capacity comes from, as a sentence; empty if the caller gave it as a size.
+        free_in_private_pools: the free bytes in private pools at the end of the trace, which replays do not model.
     """
 
     results: tuple[ReplayResult, ...]
@@ -59,6 +60,7 @@ class Comparison:
     reproduction: Reproduction | None = None
     notes: tuple[str, ...] = ()
     origin: str = ""
+    free_in_private_pools: int = 0
 
     def __iter__(self) -> Iterator[ReplayResult]:
         return iter(self.results)
@@ -164,4 +166,5 @@ def compare(
         reproduction=reproduction,
         notes=caveats_of(trace),
         origin=origin,
+        free_in_private_pools=trace.free_in_private_pools,
     )

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 
 __all__ = ["device_of"]
 
+_ROOM = 2**30
+
 
 def device_of(trace: Trace, capacity: Size | None, reserve: Size | None = None) -> Capacity:
     """Returns the given capacity, or the one that the trace tells, or the one that it implies.
 
     A snapshot implies the most memory that PyTorch held in it. Any other trace implies what PyTorch's default allocator
-    holds for it on a device without an end. A snapshot whose last request was refused by a limit of the process implies
+    holds for it if memory is never short. A snapshot whose last request was refused by a limit of the process implies
     nothing.
 
     Raises:
@@ -41,7 +43,9 @@ def device_of(trace: Trace, capacity: Size | None, reserve: Size | None = None) 
     what = "the most that PyTorch held in it"
     if held < trace.peak_live:
         options = trace.settings.policy or CachingOptions()
-        held = run(trace, options, LARGEST_DEVICE, EventMode("immediate"), None).peak_held
+        # Expandable segments need addresses for more than the device has, so the device is large but not the largest.
+        roomy = min(max(4 * trace.peak_live, _ROOM) // GRID * GRID, LARGEST_DEVICE)
+        held = run(trace, options, roomy, EventMode("immediate"), None).peak_held
         what = f"what {options.label} holds for it if memory is never short"
     size = min(max(-(-held // GRID), 1) * GRID, LARGEST_DEVICE)
     return Capacity(

@@ -1,0 +1,338 @@
+"""Advising: searches PyTorch's settings for those that make a job fit, or let it hold less."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from memlake.analysis.candidates import combinations, is_certain, single_changes, what_is_tried
+from memlake.analysis.chosen_policies import chosen_policies
+from memlake.analysis.comparing import Comparison, compare
+from memlake.analysis.needs import Need, chosen_needs
+from memlake.analysis.peak_sites import PeakSite, largest_sites
+from memlake.analysis.setting import Setting, stalls_of
+from memlake.analysis.workers import run_all
+from memlake.policies import CachingOptions, TorchOptions
+from memlake.replaying.event_mode import EventMode
+from memlake.replaying.running import run, to_trace
+from memlake.units import format_bytes
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Sequence
+
+    from memlake.replaying.result import ReplayResult
+    from memlake.trace import Trace
+    from memlake.units import Size
+
+__all__ = ["Advice", "advise"]
+
+_MATERIAL = 100  # a difference counts if it is at least the live peak divided by this
+_LEAST_MATERIAL = 32 * 2**20
+_COARSE = 5  # so many such differences outweigh stalls
+_MOST_ALTERNATIVES = 3
+_SHOWN = frozenset({"caching", "expandable", "lake"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """The result of `advise`.
+
+    Attributes:
+        comparison: the replays of what the job ran under, of PyTorch's two allocators with the job's settings, and of
+            `lake`. It has the capacity, the history, the verification and the notes.
+        own: the replay of what the job ran under, or of PyTorch's default if the trace does not tell.
+        needs: what the job needs beside memory.
+        tried: the replays of the search, the best first; empty if the file cannot decide, or nothing can fit.
+        recommendation: the setting to use; None if the job should keep its own, or nothing fits.
+        alternatives: at most three other settings.
+        sites: if the live peak does not fit, the five call sites with the most live memory at the peak; else empty.
+        search: what was tried and what was left out, as text.
+    """
+
+    comparison: Comparison
+    own: ReplayResult
+    needs: tuple[Need, ...] = ()
+    tried: tuple[ReplayResult, ...] = ()
+    recommendation: Setting | None = None
+    alternatives: tuple[Setting, ...] = ()
+    sites: tuple[PeakSite, ...] = ()
+    search: str = ""
+
+    @property
+    def lower_bound(self) -> int:
+        """The live peak in bytes. No allocator can hold less."""
+        return self.comparison.peak_live
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether more is live at once than the allocator may hold."""
+        return self.lower_bound > self.own.budget
+
+    @property
+    def outcome(self) -> str:
+        """``"ok"`` if PyTorch can run the job on the device, ``"oom"`` if no tried setting lets it; ``"unknown"``."""
+        if self.is_too_large:
+            return "oom"
+        outcomes = {result.outcome for result in self.tried}
+        return next((outcome for outcome in ("ok", "unknown", "oom") if outcome in outcomes), "unknown")
+
+    @property
+    def overhead(self) -> dict[str, int]:
+        """What the job's own allocator holds beyond the live peak, by cause, in bytes.
+
+        The parts are differences of peaks, which need not be at the same moment. ``rounding`` is what blocks have more
+        than their requests. ``unused`` is held in free blocks at the peak: scattered, or cached.
+        ``private_pools`` is free memory in private pools at the end, which the replay does not model.
+        """
+        allocated = max(self.own.peak_allocated, self.lower_bound)
+        return {
+            "rounding": allocated - self.lower_bound,
+            "unused": max(self.own.peak_held - allocated, 0),
+            "private_pools": self.comparison.free_in_private_pools,
+        }
+
+    @property
+    def is_ruled_out(self) -> bool:
+        """Whether a need rules out what the job ran under."""
+        return any(need.rules_out(self.own.options) for need in self.needs)
+
+    @property
+    def sentence(self) -> str:
+        """The advice as text."""
+        device = f"a device of {format_bytes(self.comparison.capacity)}"
+        if self.own.budget < self.comparison.capacity:
+            device += f" with a limit of {format_bytes(self.own.budget)}"
+        if self.is_too_large:
+            return self._too_large(device)
+        if self.outcome == "unknown":
+            return self._undecided(device)
+        if self.recommendation is not None:
+            return f"Set {self.recommendation.sentence}"
+        if self.own.fits and not self.is_ruled_out:
+            gain = format_bytes(_material(self.lower_bound))
+            return (
+                f"Keep {self.own.label}: it fits on {device} and holds {format_bytes(self.own.peak_held)}. No tried "
+                f"setting holds at least {gain} less, or stalls less often."
+            )
+        lake = next((result for result in self.comparison if result.policy == "lake" and result.fits), None)
+        more = ""
+        if lake is not None:
+            more = (
+                f" The memory would suffice: memlake's lake holds {format_bytes(lake.peak_held)}, but PyTorch cannot "
+                "use it by a setting."
+            )
+        only = f" {self.needs[0].name} leaves only the allocator without expandable segments." if self.needs else ""
+        return f"No tried setting of PyTorch makes the job fit on {device}.{only}{more}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the JSON object that ``memlake advise --json`` prints, as a dict."""
+        whole = self.comparison.to_json()
+        policies = [
+            {
+                "policy": result.policy,
+                "options": result.options.to_text(),
+                "outcome": result.outcome,
+                "peak_held": result.peak_held,
+                "over_live": result.peak_held - self.lower_bound,
+                "is_own": self.comparison.is_own(result),
+                "ruled_out_by": [need.name for need in self.needs if need.rules_out(result.options)],
+            }
+            for result in self.comparison
+        ]
+        chosen = self.recommendation
+        return whole | {
+            "outcome": self.outcome,
+            "lower_bound": self.lower_bound,
+            "overhead": self.overhead if self.tried and self.own.ran else None,
+            "needs": [{"need": need.name, "sentence": need.sentence} for need in self.needs],
+            "policies": policies,
+            "tried": [
+                {
+                    "policy": result.policy,
+                    "options": result.options.to_text(),
+                    "outcome": result.outcome,
+                    "peak_held": result.peak_held,
+                    "stalls": stalls_of(result),
+                    "driver_ms": result.modelled_driver_ms,
+                }
+                for result in self.tried
+            ],
+            "search": self.search,
+            "recommendation": None if chosen is None else chosen.to_json(),
+            "alternatives": [setting.to_json() for setting in self.alternatives],
+            "largest_sites": [site.to_json() for site in self.sites],
+            "sentence": self.sentence,
+        }
+
+    def _undecided(self, device: str) -> str:
+        if self.comparison.outcome == "unknown":
+            return self.comparison.sentence
+        doubts = [result.doubt for result in (self.own, *self.tried) if result.doubt]
+        why = doubts[0] if doubts else self.comparison.history.sentence
+        return f"It cannot be known whether the job fits on {device}. {why}"
+
+    def _too_large(self, device: str) -> str:
+        live = format_bytes(self.lower_bound)
+        over = format_bytes(self.lower_bound - self.own.budget)
+        text = f"The job cannot fit on {device} under any allocator: {live} are live at once, {over} too much."
+        if self.sites:
+            text += f" The most is live by: {'; '.join(site.sentence for site in self.sites)}."
+        return text
+
+
+def advise(
+    trace: Trace | str | os.PathLike[str],
+    capacity: Size | None = None,
+    *,
+    needs: Iterable[str] | str = (),
+    events: str = "immediate",
+    limit: Size | None = None,
+    reserve: Size | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Advice:
+    """Searches PyTorch's settings for a job: replays a bounded list of them, in parallel on all cores.
+
+    The same arguments give the same advice. If the file cannot decide whether the job fits, or the live peak is larger
+    than the device, nothing is searched.
+
+    Args:
+        trace: the trace to replay, or the path of its file.
+        capacity: the memory of the device, as a size or as the name of a GPU such as ``"a100-80gb"``. None: the
+            capacity that the trace gives or implies.
+        needs: what the job needs beside memory: ``"ipc"``, ``"nccl-registration"``, ``"cuda-graphs"``, ``"wsl"``.
+            Settings that are known to break it are ruled out.
+        events: when memory that another stream used becomes free; see `replay`.
+        limit: the most that the allocator may hold.
+        reserve: what to subtract from the memory of a named GPU for the CUDA context. None: 512 MiB.
+        progress: called after each replay of the search with the number of finished and of all replays so far.
+
+    Raises:
+        ConfigError: if an argument cannot be used.
+        TraceError: if the file is not a trace. If there is no such file, it is also a FileNotFoundError.
+    """
+    trace = to_trace(trace)
+    needed = chosen_needs(needs)
+    shown = [options for options in chosen_policies(None, trace) if options.name in _SHOWN]
+    comparison = compare(trace, capacity, shown, events=events, limit=limit, reserve=reserve)
+    own = _own_of(comparison, trace)
+    advice = Advice(comparison=comparison, own=own, needs=needed)
+    if comparison.peak_live > own.budget:
+        return replace(advice, sites=largest_sites(trace))
+    if own.outcome == "unknown":
+        return advice
+    replay = partial(_replay_all, trace, comparison.capacity, EventMode.parse(events), limit)
+    first = single_changes(trace.settings, needed)
+    tried = _ranked(replay(first, progress), own)
+    pairs = [options for options in combinations(tried, trace.settings) if options not in first]
+    tried = _ranked([*tried, *(replay(pairs, progress) if pairs else [])], own)
+    return _with_choice(replace(advice, tried=tuple(tried), search=what_is_tried(trace.settings, needed)), trace)
+
+
+def _own_of(comparison: Comparison, trace: Trace) -> ReplayResult:
+    wanted = trace.settings.policy or CachingOptions()
+    return next(result for result in comparison if result.options == wanted)
+
+
+def _replay_all(
+    trace: Trace,
+    capacity: int,
+    mode: EventMode,
+    limit: Size | None,
+    every: Sequence[TorchOptions],
+    progress: Callable[[int, int], None] | None,
+) -> list[ReplayResult]:
+    return run_all([partial(run, trace, options, capacity, mode, limit) for options in every], progress)
+
+
+def _material(peak_live: int) -> int:
+    return max(peak_live // _MATERIAL, _LEAST_MATERIAL)
+
+
+def _ranked(results: Sequence[ReplayResult], own: ReplayResult) -> list[ReplayResult]:
+    """Orders results: those that fit, that hold less, that stall less often, that change fewer settings come first.
+
+    Held memory counts in steps of 5 % of the live peak first, and in steps of 1 % after the stalls.
+    """
+
+    def key(result: ReplayResult) -> tuple[Any, ...]:
+        settings = result.options.to_text()
+        over = max(result.peak_held - result.peak_live, 0) // _material(result.peak_live)
+        return (
+            not result.fits,
+            over // _COARSE,
+            stalls_of(result),
+            over,
+            result.options != own.options,
+            settings.count(":"),
+            _driver_ms(result),
+            result.peak_held,
+            result.policy,
+            settings,
+        )
+
+    return sorted(results, key=key)
+
+
+def _is_better(result: ReplayResult, own: ReplayResult | None) -> bool:
+    """Whether a result is worth a change of settings: it fits and own does not, it holds or stalls clearly less."""
+    if not result.fits or own is None or not own.fits:
+        return result.fits
+    saved = own.peak_held - result.peak_held
+    material = _material(own.peak_live)
+    more_stalls = stalls_of(result) - stalls_of(own)
+    if more_stalls > 0:
+        return saved >= _COARSE * material
+    return saved >= material or (more_stalls < 0 and saved > -material)
+
+
+def _driver_ms(result: ReplayResult) -> float:
+    return result.modelled_driver_ms or 0.0
+
+
+def _with_choice(advice: Advice, trace: Trace) -> Advice:
+    own = None if advice.is_ruled_out else advice.own
+    better = [
+        result
+        for result in advice.tried
+        if _is_better(result, own) and (advice.is_ruled_out or result.options != advice.own.options)
+    ]
+    certain = [
+        result
+        for result in better
+        if isinstance(result.options, TorchOptions) and is_certain(result.options, trace.settings)
+    ]
+    if not certain:
+        return advice
+    best = certain[0]
+    others = [result for result in better if result is not best]
+    # The best of the other allocator is always worth a look; the rest only if it is cheaper or holds less.
+    faster = [result for result in others if _driver_ms(result) < 0.9 * _driver_ms(best)]
+    leaner = [result for result in others if best.peak_held - result.peak_held >= _material(best.peak_live)]
+    ways = (
+        [result for result in others if result.policy != best.policy],
+        sorted(faster, key=lambda result: (_driver_ms(result), result.options.configuration)),
+        sorted(leaner, key=lambda result: (result.peak_held, result.options.configuration)),
+    )
+    picked = list({way[0].options: way[0] for way in ways if way}.values())[:_MOST_ALTERNATIVES]
+    return replace(
+        advice,
+        recommendation=_setting(best, advice, trace),
+        alternatives=tuple(_setting(result, advice, trace) for result in picked),
+    )
+
+
+def _setting(result: ReplayResult, advice: Advice, trace: Trace) -> Setting:
+    options = result.options
+    assert isinstance(options, TorchOptions)
+    notes = [trace.settings.note_for(options)]
+    if not is_certain(options, trace.settings):
+        notes.append("large_segment_size_mb is known of torch 2.13; an older one may refuse it")
+    return Setting(
+        result=result,
+        own=advice.own,
+        line=trace.settings.line_for(options),
+        note="; ".join(filter(None, notes)),
+        num_steps=len(trace.steps),
+    )

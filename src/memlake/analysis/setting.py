@@ -1,0 +1,101 @@
+"""Settings: one way to configure PyTorch, with its gain and its price."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from memlake.units import format_bytes
+
+if TYPE_CHECKING:
+    from memlake.replaying.result import ReplayResult
+
+__all__ = ["Setting", "stalls_of"]
+
+
+def stalls_of(result: ReplayResult) -> int:
+    """Returns how often a replay stopped the program: retries after releasing all caches, and waits for a stream."""
+    return result.num_alloc_retries + result.host_waits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """Options of PyTorch's allocator, compared with what the job ran under.
+
+    Attributes:
+        result: the replay with the options.
+        own: the replay of what the job ran under, or of PyTorch's default if that is not known.
+        line: the assignment that makes PyTorch use the options.
+        note: what a reader must know about the line; empty if there is nothing.
+        num_steps: the number of steps in the trace; 0 if it has none.
+    """
+
+    result: ReplayResult
+    own: ReplayResult
+    line: str
+    note: str = ""
+    num_steps: int = 0
+
+    @property
+    def saved(self) -> int | None:
+        """How many bytes less are held at the peak; None if one of the two ran out of memory."""
+        return self.own.peak_held - self.result.peak_held if self.own.ran and self.result.ran else None
+
+    @property
+    def driver_ms_per_step(self) -> float | None:
+        """The modelled driver time per step of the trace; None without steps."""
+        total = self.result.modelled_driver_ms
+        return total / self.num_steps if total is not None and self.num_steps else None
+
+    @property
+    def gain(self) -> str:
+        """What the setting improves, as text."""
+        left = format_bytes(self.result.budget - self.result.peak_held)
+        held = f"holds {format_bytes(self.result.peak_held)}"
+        if self.saved is None:
+            return f"fits, where {self.own.label} runs out of memory; {held} and leaves {left}"
+        if self.saved == 0:
+            return f"{held}, as {self.own.label} does"
+        change = f"{format_bytes(abs(self.saved))} {'less' if self.saved > 0 else 'more'}"
+        return f"{held}, {change} than {self.own.label}, and leaves {left}"
+
+    @property
+    def price(self) -> str:
+        """What the setting costs, as text: driver time and stalls."""
+        per_step = self.driver_ms_per_step
+        time = f"{self.result.modelled_driver_ms or 0:.0f} ms in the driver"
+        if per_step is not None:
+            time = f"{per_step:.1f} ms in the driver per step"
+        stalls = stalls_of(self.result)
+        stopped = "no stalls" if not stalls else f"{stalls} stall{'s' * (stalls != 1)}"
+        return f"{time} ({self._own_time}), {stopped} ({stalls_of(self.own)})"
+
+    @property
+    def _own_time(self) -> str:
+        if not self.own.ran:
+            return f"{self.own.label} ran out first"
+        total = self.own.modelled_driver_ms or 0
+        return f"{self.own.label}: {total / self.num_steps:.1f}" if self.num_steps else f"{self.own.label}: {total:.0f}"
+
+    @property
+    def sentence(self) -> str:
+        """The setting, its gain and its price, as text."""
+        note = f" ({self.note})" if self.note else ""
+        return f"{self.line}{note}: {self.gain}; {self.price}."
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the figures as a dict."""
+        return {
+            "line": self.line,
+            "note": self.note,
+            "policy": self.result.policy,
+            "options": self.result.options.to_text(),
+            "outcome": self.result.outcome,
+            "peak_held": self.result.peak_held,
+            "over_live": self.result.peak_held - self.result.peak_live,
+            "saved": self.saved,
+            "driver_ms": self.result.modelled_driver_ms,
+            "driver_ms_per_step": self.driver_ms_per_step,
+            "stalls": stalls_of(self.result),
+            "sentence": self.sentence,
+        }

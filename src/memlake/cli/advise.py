@@ -1,0 +1,79 @@
+"""``memlake advise TRACE``: which settings of PyTorch make a job fit, or let it hold less."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from memlake.cli.output import EXIT_CODES, Progress, print_json
+from memlake.cli.replay_arguments import add_capacity, add_events, add_json
+from memlake.cli.trace_argument import add_trace, load_trace
+from memlake.reports.advice import print_advice
+
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+__all__ = ["add_to"]
+
+_DESCRIPTION = """\
+Searches PyTorch's settings for a job, without a GPU: replays a bounded list of them on a device of a given size. Prints
+what the job holds beyond what is live, one recommendation and at most three alternatives, each with its gain, its price
+and the line to paste.
+"""
+
+_EXAMPLE = """\
+examples:
+  memlake advise snapshot.pickle
+  memlake advise snapshot.pickle --capacity a100-40gb --needs ipc
+  memlake advise train_opt-13b_lora_offload --capacity 64GiB --json
+
+exit code: 0 if PyTorch can run the job on the device, 1 if no tried setting lets it, 2 for bad input, 3 if the file
+cannot decide it
+"""
+
+
+def add_to(commands: _Commands) -> None:
+    """Adds the command to the command line."""
+    parser = commands.add_parser(
+        "advise",
+        help="which settings of PyTorch should this job use?",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_trace(parser)
+    add_capacity(parser)
+    parser.add_argument(
+        "--needs",
+        metavar="WHAT",
+        action="append",
+        default=[],
+        help="what the job needs beside memory: ipc, nccl-registration, cuda-graphs or wsl; settings that are known to "
+        "break it are ruled out; repeatable",
+    )
+    add_events(parser)
+    add_json(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from memlake.analysis import advise
+    from memlake.analysis.needs import chosen_needs
+
+    chosen_needs(arguments.needs)  # a misspelt need is reported before a large file is read
+    trace = load_trace(arguments)
+    with Progress("replaying") as progress:
+        advice = advise(
+            trace,
+            arguments.capacity,
+            needs=arguments.needs,
+            events=arguments.events,
+            limit=arguments.limit,
+            reserve=arguments.reserve,
+            progress=progress,
+        )
+    if arguments.json:
+        print_json({"trace": arguments.trace} | advice.to_json())
+    else:
+        print_advice(advice)
+    return EXIT_CODES[advice.outcome]
