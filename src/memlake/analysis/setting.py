@@ -66,16 +66,13 @@ class Setting:
         time = f"{self.result.modelled_driver_ms or 0:.0f} ms in the driver"
         if per_step is not None:
             time = f"{per_step:.1f} ms in the driver per step"
-        stalls = stalls_of(self.result)
-        stopped = "no stalls" if not stalls else f"{stalls} stall{'s' * (stalls != 1)}"
-        return f"{time} ({self._own_time}), {stopped} ({stalls_of(self.own)})"
-
-    @property
-    def _own_time(self) -> str:
+        number = stalls_of(self.result)
+        stalls = "no stalls" if not number else f"{number} stall{'s' * (number != 1)}"
         if not self.own.ran:
-            return f"{self.own.label} ran out first"
-        total = self.own.modelled_driver_ms or 0
-        return f"{self.own.label}: {total / self.num_steps:.1f}" if self.num_steps else f"{self.own.label}: {total:.0f}"
+            return f"{time}, {stalls}"
+        own_ms = (self.own.modelled_driver_ms or 0) / (self.num_steps or 1)
+        own_time = f"{own_ms:.1f}" if self.num_steps else f"{own_ms:.0f}"
+        return f"{time} ({self.own.label}: {own_time}), {stalls} ({self.own.label}: {stalls_of(self.own)})"
 
     @property
     def sentence(self) -> str:
