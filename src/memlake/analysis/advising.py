@@ -106,6 +106,8 @@ class Advice:
             device += f" with a limit of {format_bytes(self.own.budget)}"
         if self.is_too_large:
             return self._too_large(device)
+        if self.comparison.settings.accelerator != "cuda":
+            return "The job ran under torch_npu, whose allocator memlake does not have, so no settings can be compared."
         if self.outcome == "unknown":
             return self._undecided(device)
         if self.recommendation is not None:
@@ -194,8 +196,8 @@ def advise(
 ) -> Advice:
     """Searches PyTorch's settings for a job: replays a bounded list of them, in parallel on all cores.
 
-    The same arguments give the same advice. If the file cannot decide whether the job fits, or the live peak is larger
-    than the device, nothing is searched.
+    The same arguments give the same advice. If the file cannot decide whether the job fits, is of another accelerator,
+    or has more live at once than the device has, nothing is searched.
 
     Args:
         trace: the trace to replay, or the path of its file.
@@ -220,7 +222,7 @@ def advise(
     advice = Advice(comparison=comparison, own=own, needs=needed)
     if comparison.peak_live > own.budget:
         return replace(advice, sites=largest_sites(trace))
-    if own.outcome == "unknown":
+    if own.outcome == "unknown" or trace.settings.accelerator != "cuda":
         return advice
     replay = partial(_replay_all, trace, comparison.capacity, EventMode.parse(events), limit)
     first = single_changes(trace.settings, needed)

@@ -66,7 +66,7 @@ def combinations(results: Sequence[ReplayResult], settings: JobSettings) -> list
         for names in pairs:
             change = {name: best[name] for name in names}
             large = change.get("large_segment_size", base.large_segment_size)
-            if all(change.get(name) is None or change[name] >= large for name in ("max_split_size",)):
+            if change.get("max_split_size") is None or change["max_split_size"] >= large:
                 found.append(replace(base, **change))
     return list(dict.fromkeys(found))
 

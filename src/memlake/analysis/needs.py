@@ -57,8 +57,8 @@ NEEDS = {
         ),
         Need(
             "cuda-graphs",
-            "a job with captured graphs hangs, or fails with an internal assertion",
-            ("pytorch/torchtitan#3306", "pytorch/pytorch#140419"),
+            "a job with captured graphs hung until its watchdog ended it",
+            ("pytorch/torchtitan#3306",),
         ),
         Need("wsl", "the first allocation fails with an unknown error of the driver", ("pytorch/pytorch#192330",)),
     )

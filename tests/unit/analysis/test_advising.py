@@ -197,6 +197,45 @@ def test_the_threshold_of_the_garbage_collection_is_tried_only_where_it_acts(fil
     assert all("per_process_memory_fraction:0.9" in result.options.to_text() for result in advice.tried)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "max_split_size_mb:64",
+        "max_split_size_mb:64,max_non_split_rounding_mb:64",
+        "expandable_segments:True,large_segment_size_mb:64",
+        "roundup_power2_divisions:4,max_split_size_mb:512",
+        "large_segment_size_mb:256,max_split_size_mb:256,per_process_memory_fraction:0.5",
+    ],
+)
+def test_the_search_starts_from_the_settings_of_the_job(file_of, settings):
+    job = scattered_job()
+    own = memlake.policy(settings)
+    job.settings |= {"PYTORCH_CUDA_ALLOC_CONF": settings, "expandable_segments": "expandable" in settings}
+    job.settings["max_split_size"] = own.max_split_size or -1
+    divisions = zip(job.settings["roundup_power2_divisions"], own.roundup_power2_divisions, strict=True)
+    job.settings["roundup_power2_divisions"] = dict(divisions)
+    advice = memlake.advise(file_of(job), "4GiB")
+    assert advice.own.options == own
+    assert own in [result.options for result in advice.tried]
+    if "fraction" in settings:
+        assert all("per_process_memory_fraction:0.5" in result.options.to_text() for result in advice.tried)
+
+
+def test_nothing_is_recommended_to_a_job_on_another_accelerator(file_of):
+    trace = memlake.Trace.load(file_of(scattered_job()))
+    metadata = trace.metadata | {"accelerator": "npu"}
+    other = memlake.Trace(trace.op, trace.id, trace.bytes, trace.stream, metadata=metadata)
+    advice = memlake.advise(other, "4GiB")
+    assert (advice.outcome, advice.tried, advice.recommendation) == ("unknown", (), None)
+    assert "torch_npu" in advice.sentence
+
+
+def test_an_empty_trace_needs_nothing():
+    advice = memlake.advise(memlake.Trace([], [], []))
+    assert (advice.outcome, advice.recommendation, advice.lower_bound) == ("ok", None, 0)
+    assert largest_sites(memlake.Trace([], [], [])) == ()
+
+
 def test_an_unknown_need_is_refused_with_a_suggestion(offload):
     with pytest.raises(memlake.ConfigError, match=r"there is no need 'cuda-graph'; did you mean cuda-graphs\?"):
         memlake.advise(offload, "64GiB", needs=["cuda-graph"])
