@@ -10,7 +10,6 @@ from memlake.analysis.candidates import combinations, is_certain, single_changes
 from memlake.analysis.chosen_policies import chosen_policies
 from memlake.analysis.comparing import Comparison, compare
 from memlake.analysis.needs import Need, chosen_needs
-from memlake.analysis.peak_sites import PeakSite, largest_sites
 from memlake.analysis.setting import Setting, stalls_of
 from memlake.analysis.workers import run_all
 from memlake.policies import CachingOptions, TorchOptions
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from memlake.replaying.result import ReplayResult
     from memlake.trace import Trace
+    from memlake.trace.peak import PeakRow
     from memlake.units import Size
 
 __all__ = ["Advice", "advise"]
@@ -32,6 +32,7 @@ _MATERIAL = 100  # a difference counts if it is at least the live peak divided b
 _LEAST_MATERIAL = 32 * 2**20
 _COARSE = 5  # so many such differences outweigh stalls
 _MOST_ALTERNATIVES = 3
+_MOST_SITES = 5
 _SHOWN = frozenset({"caching", "expandable", "lake"})
 
 
@@ -57,7 +58,7 @@ class Advice:
     tried: tuple[ReplayResult, ...] = ()
     recommendation: Setting | None = None
     alternatives: tuple[Setting, ...] = ()
-    sites: tuple[PeakSite, ...] = ()
+    sites: tuple[PeakRow, ...] = ()
     search: str = ""
 
     @property
@@ -180,7 +181,7 @@ class Advice:
         over = format_bytes(self.lower_bound - self.own.budget)
         text = f"The job cannot fit on {device} under any allocator: {live} are live at once, {over} too much."
         if self.sites:
-            text += f" The most is live by: {'; '.join(site.sentence for site in self.sites)}."
+            text += f" The most is live by: {'; '.join(_site_in_words(row) for row in self.sites)}."
         return text
 
 
@@ -221,7 +222,7 @@ def advise(
     own = _own_of(comparison, trace)
     advice = Advice(comparison=comparison, own=own, needs=needed)
     if comparison.peak_live > own.budget:
-        return replace(advice, sites=largest_sites(trace))
+        return replace(advice, sites=trace.peak().rows[:_MOST_SITES])
     if own.outcome == "unknown" or trace.settings.accelerator != "cuda":
         return advice
     replay = partial(_replay_all, trace, comparison.capacity, EventMode.parse(events), limit)
@@ -338,3 +339,7 @@ def _setting(result: ReplayResult, advice: Advice, trace: Trace) -> Setting:
         note="; ".join(filter(None, notes)),
         num_steps=len(trace.steps),
     )
+
+
+def _site_in_words(row: PeakRow) -> str:
+    return f"{format_bytes(row.nbytes)} by {row.site.text} ({row.count} allocation{'s' * (row.count != 1)})"
