@@ -94,6 +94,11 @@ bool DriverEvents::can_record(StreamId stream) {
   return !stream_is_capturing(device, use.handle());
 }
 
+bool DriverEvents::is_capturing(StreamId stream) {
+  const StreamUse use = streams_.use(stream);
+  return use.is_alive() && stream_is_capturing(*devices_[streams_.device_of(stream)], use.handle());
+}
+
 bool DriverEvents::is_idle(StreamId stream) {
   if (!can_record(stream)) return false;
   {

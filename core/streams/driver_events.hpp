@@ -31,6 +31,7 @@ class DriverEvents final : public EventSource {
   [[nodiscard]] std::size_t device_of(StreamId stream) const override { return streams_.device_of(stream); }
   void wait_for_stream(StreamId stream) override;
   bool can_record(StreamId stream) override;
+  bool is_capturing(StreamId stream) override;
   bool is_idle(StreamId stream) override;
   [[nodiscard]] bool is_behind(StreamId waiter, StreamId stream, Tick tick) const override;
   [[nodiscard]] bool was_waited_for(StreamId stream, Tick tick) const override;

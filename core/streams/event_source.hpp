@@ -48,6 +48,8 @@ class EventSource {
   /// work of a destroyed stream is known to run. If the end of a destroyed stream is unknown, recording is possible but
   /// waits for the device.
   virtual bool can_record(StreamId) { return true; }
+  /// Whether the stream captures a graph. Then an event recorded on it would become a part of the graph.
+  virtual bool is_capturing(StreamId) { return false; }
   /// Whether all work of the stream is complete. Waits for the device only if the end of a destroyed stream is unknown.
   virtual bool is_idle(StreamId stream) = 0;
 

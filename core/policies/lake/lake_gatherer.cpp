@@ -251,7 +251,8 @@ void LakeGatherer::wait_for_old_mappings() {
 bool LakeGatherer::wait_for_free_memory() {
   bool has_waited = false;
   const auto wait = [&](const StreamClock::Freed& freed) {
-    if (waits_.clock.has_passed(freed)) return;
+    // A wait would need an event, and an event on a stream that captures would become a part of its graph.
+    if (waits_.clock.has_passed(freed) || waits_.clock.is_capturing(freed.stream)) return;
     waits_.clock.wait(freed);
     has_waited = true;
   };
