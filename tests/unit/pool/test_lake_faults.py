@@ -86,7 +86,7 @@ def ask_while_a_call_fails(scattered: Scattered, size: int, call: str, nth: int,
 
 
 @pytest.mark.parametrize("code", CODES.values(), ids=CODES)
-@pytest.mark.parametrize("variant", lake_variants())
+@pytest.mark.parametrize("variant", ["none", "prefix"])  # `whole` makes a subset of the calls of `prefix`
 def test_a_fault_in_a_gathering_request_changes_nothing_that_is_live(scatter: Scatter, code: int) -> None:
     size, calls = gathering(scatter)
     faults = [(call, nth) for call in calls for nth in range(1, 1 + calls[call])]
@@ -113,7 +113,7 @@ def release_after_a_fault(scattered: Scattered, size: int, call: str, nth: int, 
 
 
 @pytest.mark.xfail(raises=AssertionError, reason="a Mapping or a PhysicalChunk whose undo call fails is forgotten")
-@pytest.mark.parametrize("variant", lake_variants())
+@pytest.mark.parametrize("variant", ["none", "prefix"])  # `whole` makes a subset of the calls of `prefix`
 @pytest.mark.parametrize(
     ("call", "where"), [("cuMemUnmap", "request"), ("cuMemUnmap", "trim"), ("cuMemRelease", "trim")]
 )
