@@ -112,7 +112,7 @@ def run() -> dict[str, dict[str, list[dict[str, float]]]]:
     measured: dict[str, dict[str, list[dict[str, float]]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         synthetic = Path(folder, "synthetic.pickle")
-        # A process of its own, so that the memory of the events does not slow down what is measured.
+        # Another process makes the file, so that this one does not hold the events while it measures.
         maker = f"from benchmarks.snapshot_loading import *; make_snapshot(Path({str(synthetic)!r}), {EVENTS})"
         subprocess.run([sys.executable, "-c", maker], check=True)
         for path in (synthetic, *real_snapshots()):

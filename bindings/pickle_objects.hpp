@@ -23,8 +23,8 @@ struct PickleNode {
 /// A str. Lone surrogates are kept, as Python's pickles have them.
 nb::object to_str(std::string_view text);
 
-/// The value as Python would have unpickled it. What is shared stays shared. It counts the memory of the objects as
-/// memory of the document, and throws pickles::Refused if that is too much.
+/// The value as Python would have unpickled it: a list that two containers share is one list. The function counts the
+/// memory of the objects as memory of the document, and throws pickles::Refused if that is too much.
 nb::object to_plain(pickles::Document& document, pickles::Value value);
 
 /// The same, but with empty containers inside a container.

@@ -177,3 +177,15 @@ def scattered_job(**options: Any) -> TorchJob:
     except Refused:
         return job
     raise AssertionError("the job should have died")
+
+
+def late_job(held: int = 500) -> TorchJob:
+    """A job that held so many MiB before the recording, 40 of them in use, and has 140 live in the recorded part."""
+    job = TorchJob()
+    job.is_recording = False
+    job.free(job.alloc(held))
+    job.alloc(40)
+    job.is_recording = True
+    for _ in range(7):
+        job.free(job.alloc(100))
+    return job

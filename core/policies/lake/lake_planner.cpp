@@ -44,11 +44,6 @@ void add_whole_chunks(LakeBlock& run, std::vector<Part>& parts) {
   }
 }
 
-/// Whether the request may use the memory of a free run.
-bool is_usable(const Wish& wish, const LakeBlock& run) {
-  return !wish.can_await || run.stream == wish.lane.stream || wish.can_await(run.stream);
-}
-
 /// The free first part of the chunk in which a run ends.
 std::optional<Part> first_part(const LakeMap& map, LakeBlock& run) {
   LakeChunk* chunk = static_cast<const Range&>(*run.memory).chunk_at({run.end().value - 1});
@@ -148,6 +143,10 @@ std::vector<Part> movable_chunks(const Wish& wish, std::vector<Part> wholes, Ali
 }
 
 }  // namespace
+
+bool is_usable(const Wish& wish, const LakeBlock& run) {
+  return !wish.can_await || run.stream == wish.lane.stream || wish.can_await(run.stream);
+}
 
 Aliasing Plan::borrows() const {
   if (!borrowed.empty()) return Aliasing::prefix;
@@ -280,27 +279,24 @@ Plan plan_spill(const LakeMap& map, const Wish& wish, Aliasing level, const Lake
   return plan;
 }
 
-Bytes largest_plan(const LakeMap& map, const Wish& wish, Aliasing level, const LakeTuning& tuning, Bytes most) {
+Bytes largest_plan(const LakeMap& map, Wish wish, Aliasing level, const LakeTuning& tuning, Bytes most) {
   Bytes low{0};
   Bytes high = map.down(most) + map.granule();  // the least size that is known to be too large
   while (high - low > map.granule()) {
-    const Bytes middle = map.down({(low.count + high.count) / 2});
-    const bool has_plan = plan(map, {wish.lane, middle, wish.room, wish.can_await}, level, tuning).has_value();
-    (has_plan ? low : high) = middle;
+    wish.size = map.down({(low.count + high.count) / 2});
+    (plan(map, wish, level, tuning) ? low : high) = wish.size;
   }
   return low;
 }
 
-Bytes least_room(const LakeMap& map, const Wish& wish, Aliasing level, const LakeTuning& tuning) {
-  const auto has_plan = [&](Bytes room) {
-    return plan(map, {wish.lane, wish.size, room, wish.can_await}, level, tuning).has_value();
-  };
-  if (has_plan({0})) return {0};
+Bytes least_room(const LakeMap& map, Wish wish, Aliasing level, const LakeTuning& tuning) {
+  wish.room = {0};
+  if (plan(map, wish, level, tuning)) return wish.room;
   Bytes low{0};
   Bytes high = map.up(wish.size);
   while (high - low > map.granule()) {
-    const Bytes middle = map.down({(low.count + high.count) / 2});
-    (has_plan(middle) ? high : low) = middle;
+    wish.room = map.down({(low.count + high.count) / 2});
+    (plan(map, wish, level, tuning) ? high : low) = wish.room;
   }
   return high;
 }

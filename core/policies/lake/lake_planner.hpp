@@ -33,6 +33,9 @@ struct Wish {
   std::function<bool(const LakeBlock&)> has_passed = {};
 };
 
+/// Whether the request may use the memory of a free run now, if necessary behind a wait on the device.
+[[nodiscard]] bool is_usable(const Wish& wish, const LakeBlock& run);
+
 /// How a request is met. The block consists, from low to high addresses, of `odd`, `borrowed` in reverse order, the
 /// chunks that are moved or made, and the run of the place.
 struct Plan {
@@ -75,9 +78,8 @@ struct Plan {
 [[nodiscard]] Plan plan_spill(const LakeMap& map, const Wish& wish, Aliasing level, const LakeTuning& tuning);
 
 /// The largest request, at most `most`, in whole granules, for which plan() gives a plan.
-[[nodiscard]] Bytes largest_plan(const LakeMap& map, const Wish& wish, Aliasing level, const LakeTuning& tuning,
-                                 Bytes most);
+[[nodiscard]] Bytes largest_plan(const LakeMap& map, Wish wish, Aliasing level, const LakeTuning& tuning, Bytes most);
 /// The least room with which plan() gives a plan for the wish, at most the wish's size.
-[[nodiscard]] Bytes least_room(const LakeMap& map, const Wish& wish, Aliasing level, const LakeTuning& tuning);
+[[nodiscard]] Bytes least_room(const LakeMap& map, Wish wish, Aliasing level, const LakeTuning& tuning);
 
 }  // namespace memlake

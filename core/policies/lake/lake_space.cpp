@@ -298,8 +298,7 @@ Outlook LakeSpace::outlook(const Attempt& attempt, Bytes device_free) const {
   Bytes movable{0};
   Bytes awaited{0};
   for (const Part& part : whole_chunks(map_)) {
-    const bool is_usable = part.run->stream == lane->stream || wish.can_await(part.run->stream);
-    Bytes& sum = is_usable ? movable : awaited;
+    Bytes& sum = is_usable(wish, *part.run) ? movable : awaited;
     sum = sum + part.chunk->size;
   }
   const Bytes pinned = outlook.free_for_it.excess_over(movable + awaited);

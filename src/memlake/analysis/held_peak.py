@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from memlake.trace import Trace
+    from memlake.trace.recorded import RecordedSegment
 
 __all__ = ["held_peak_of"]
 
@@ -18,11 +21,10 @@ def held_peak_of(trace: Trace) -> int | None:
     recorded = trace.recorded
     if recorded is None or trace.history.kind == "state":
         return None
-    held = peak = sum(segment.nbytes for segment in recorded.initial)
-    for event in recorded.events:
-        if event.kind in ("segment_alloc", "segment_map"):
-            held += event.nbytes
-        elif event.kind in ("segment_free", "segment_unmap"):
-            held -= event.nbytes
-        peak = max(peak, held)
-    return peak if held == sum(segment.nbytes for segment in recorded.final) else None
+    change = sum(event.held_change for event in recorded.events)
+    is_consistent = _total(recorded.initial) + change == _total(recorded.final)
+    return recorded.held_peak if is_consistent else None
+
+
+def _total(segments: Iterable[RecordedSegment]) -> int:
+    return sum(segment.nbytes for segment in segments)

@@ -11,7 +11,6 @@ from memlake.replaying.capacity import (
     Capacity,
     capacity_of,
     known_capacity,
-    peak_of_record,
 )
 from memlake.replaying.event_mode import EventMode
 from memlake.replaying.running import run
@@ -39,7 +38,7 @@ def device_of(trace: Trace, capacity: Size | None, reserve: Size | None = None) 
     is_refused = trace.oom is not None
     if capacity is not None or reserve is not None or is_refused or known_capacity(trace) is not None:
         return capacity_of(trace, capacity, reserve)
-    held = max(trace.history.held_before, 0 if trace.recorded is None else peak_of_record(trace.recorded))
+    held = max(trace.history.held_before, 0 if trace.recorded is None else trace.recorded.held_peak)
     what = "the most that PyTorch held in it"
     if held < trace.peak_live:
         options = trace.settings.policy or CachingOptions()

@@ -11,7 +11,7 @@ from memlake.units import Size, format_bytes, parse_bytes
 if TYPE_CHECKING:
     from memlake.trace import Recorded, Trace
 
-__all__ = ["GRID", "LARGEST_DEVICE", "Capacity", "capacity_of", "known_capacity", "limit_of", "peak_of_record"]
+__all__ = ["GRID", "LARGEST_DEVICE", "Capacity", "capacity_of", "known_capacity", "limit_of"]
 
 GRID = 2 * 2**20
 """Capacities are multiples of this: the granularity of CUDA devices, and the smallest emulated device."""
@@ -100,27 +100,10 @@ def known_capacity(trace: Trace) -> int | None:
     return min(size, LARGEST_DEVICE) if size >= GRID else None
 
 
-def peak_of_record(recorded: Recorded) -> int:
-    """Returns the most memory that the allocator held in a record."""
-    held = peak = sum(segment.nbytes for segment in recorded.initial)
-    for event in recorded.events:
-        if event.kind in ("segment_alloc", "segment_map"):
-            held += event.nbytes
-        elif event.kind in ("segment_free", "segment_unmap"):
-            held -= event.nbytes
-        peak = max(peak, held)
-    return peak
-
-
 def _capacity_of_record(recorded: Recorded) -> int | None:
     """Returns the capacity at the first failure of a record that was made without metadata."""
-    held = sum(segment.nbytes for segment in recorded.initial)
-    for event in recorded.events:
-        if event.kind in ("segment_alloc", "segment_map"):
-            held += event.nbytes
-        elif event.kind in ("segment_free", "segment_unmap"):
-            held -= event.nbytes
-        elif event.kind == "oom" and event.device_free is not None and held + event.device_free >= GRID:
+    for event, held in recorded.held_after_events():
+        if event.kind == "oom" and event.device_free is not None and held + event.device_free >= GRID:
             return min(held + event.device_free, LARGEST_DEVICE)
     return None
 

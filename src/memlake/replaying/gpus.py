@@ -12,7 +12,7 @@ from memlake.units import Size, format_bytes, parse_bytes
 __all__ = ["CONTEXT_RESERVE", "GPUS", "Gpu", "close_gpus", "find_gpu"]
 
 CONTEXT_RESERVE = 512 * 2**20
-"""What is subtracted for the CUDA context of one process. docs/reference/capacities.md has the reports behind it."""
+"""The CUDA context of one process takes so much of a GPU. docs/reference/capacities.md has the reports behind it."""
 
 
 @dataclass(frozen=True)

@@ -35,13 +35,7 @@ def _contradiction(trace: Trace) -> str:
     recorded = trace.recorded
     if recorded is None or trace.history.kind == "state":
         return ""
-    held = peak = sum(segment.nbytes for segment in recorded.initial)
-    for event in recorded.events:
-        if event.kind in ("segment_alloc", "segment_map"):
-            held += event.nbytes
-        elif event.kind in ("segment_free", "segment_unmap"):
-            held -= event.nbytes
-        peak = max(peak, held)
+    peak = recorded.held_peak
     # A request that PyTorch refused is not live in it, so it may be larger than what was held.
     refused = sum(shortage.requested for shortage in trace.shortages)
     if peak == 0 or trace.peak_live <= peak + refused:

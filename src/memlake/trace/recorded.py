@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy as np
     import numpy.typing as npt
 
@@ -82,6 +84,13 @@ class RecordedEvent:
     device_free: int | None = None
     stack: int = 0
 
+    @property
+    def held_change(self) -> int:
+        """How much more memory the allocator holds after the event, in bytes."""
+        if self.kind in ("segment_alloc", "segment_map"):
+            return self.nbytes
+        return -self.nbytes if self.kind in ("segment_free", "segment_unmap") else 0
+
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
@@ -100,6 +109,19 @@ class Recorded:
     initial: tuple[RecordedSegment, ...] = field(default=(), repr=False)
     final: tuple[RecordedSegment, ...] = field(default=(), repr=False)
     is_complete: bool = False
+
+    def held_after_events(self) -> Iterator[tuple[RecordedEvent, int]]:
+        """Yields each event with the bytes that the allocator held after it."""
+        held = sum(segment.nbytes for segment in self.initial)
+        for event in self.events:
+            held += event.held_change
+            yield event, held
+
+    @property
+    def held_peak(self) -> int:
+        """The most memory that the allocator held, in bytes."""
+        initial = sum(segment.nbytes for segment in self.initial)
+        return max([initial, *(held for _, held in self.held_after_events())])
 
     def without_stacks(self) -> Recorded:
         """Returns the same record without the stacks of its events."""

@@ -39,14 +39,9 @@ def shortages_of(
     refused = [event.row for event in failures]
     requests = np.flatnonzero(op == Op.ALLOCATE)
     last_request = int(requests[-1])
-    held = sum(segment.nbytes for segment in recorded.initial)
     found = []
-    for event in recorded.events:
-        if event.kind in ("segment_alloc", "segment_map"):
-            held += event.nbytes
-        elif event.kind in ("segment_free", "segment_unmap"):
-            held -= event.nbytes
-        elif event.kind == "oom":
+    for event, held in recorded.held_after_events():
+        if event.kind == "oom":
             found.append(
                 RecordedShortage(
                     row=event.row,

@@ -182,10 +182,7 @@ def _replay(
     from memlake.libraries import emulator_library
 
     events = [event for event in recorded.events if event.kind in SEGMENT_EVENTS]
-    held = peak = sum(segment.nbytes for segment in recorded.initial)
-    for event in events:
-        held += event.nbytes if event.kind in ("segment_alloc", "segment_map") else -event.nbytes
-        peak = max(peak, held)
+    peak = recorded.held_peak
     capacity = max(SMALLEST_DEVICE, 2 * peak)
     told = trace.oom.capacity if trace.oom is not None else None
     if policy.memory_fraction < 1 and told is not None and told >= peak:

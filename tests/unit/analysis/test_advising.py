@@ -7,18 +7,12 @@ from pathlib import Path
 import pytest
 
 import memlake
-from helpers.torch_snapshots import MIB, TorchJob, scattered_job
+from helpers.torch_snapshots import MIB, TorchJob, late_job, scattered_job
 from memlake.analysis.needs import NEEDS, chosen_needs
 from memlake.policies import CachingOptions, ExpandableOptions
 from memlake.trace import load_example
 
 OFFLOAD = "train_opt-13b_lora_offload"
-
-
-@pytest.fixture
-def file_of(tmp_path):
-    """Writes the snapshot of a job to a file."""
-    return lambda job, **options: job.save(tmp_path / "snapshot.pickle", **options)
 
 
 @pytest.fixture(scope="module")
@@ -137,13 +131,7 @@ def test_a_file_without_history_decides_nothing(file_of):
 
 
 def test_a_history_that_begins_late_decides_nothing_about_smaller_devices(file_of):
-    job = TorchJob(1024)
-    job.is_recording = False
-    job.free(job.alloc(500))
-    job.alloc(40)
-    job.is_recording = True
-    for _ in range(7):
-        job.free(job.alloc(100))
+    job = late_job()
     path = file_of(job)
     assert memlake.advise(path, "400MiB").outcome == "unknown"
     assert memlake.advise(path, "600MiB").outcome == "ok"

@@ -4,16 +4,10 @@ import json
 
 import pytest
 
-from helpers.torch_snapshots import MIB, Refused, TorchJob, scattered_job
+from helpers.torch_snapshots import MIB, Refused, TorchJob, late_job, scattered_job
 from memlake import ConfigError, Trace
 from memlake.analysis import overview
 from memlake.trace import Op, load_example
-
-
-@pytest.fixture
-def file_of(tmp_path):
-    """Writes the snapshot of a job to a file."""
-    return lambda job, **options: job.save(tmp_path / "snapshot.pickle", **options)
 
 
 def refused(job, mib, pool=(0, 0)):
@@ -108,13 +102,7 @@ def test_a_state_has_no_peaks(file_of):
 
 
 def test_the_peaks_of_a_late_recording_are_those_of_the_recorded_part(file_of):
-    job = TorchJob()
-    job.is_recording = False
-    job.free(job.alloc(500))
-    job.alloc(40)
-    job.is_recording = True
-    for _ in range(7):
-        job.free(job.alloc(100))
+    job = late_job()
     found = overview(file_of(job))
     assert (found.history.kind, found.peak.scope) == ("warm", "recorded part")
     assert (found.held_peak, found.peak.nbytes) == (500 * MIB, 140 * MIB)

@@ -5,26 +5,8 @@ import json
 import pytest
 
 import memlake
-from helpers.torch_snapshots import MIB, Refused, TorchJob, scattered_job
+from helpers.torch_snapshots import MIB, Refused, TorchJob, late_job, scattered_job
 from memlake.policies import CachingOptions, ExpandableOptions
-
-
-@pytest.fixture
-def file_of(tmp_path):
-    """Writes the snapshot of a job to a file."""
-    return lambda job, **options: job.save(tmp_path / "snapshot.pickle", **options)
-
-
-def late_job(held=500):
-    """A job that held so many MiB before the recording, 40 of them in use, and has 140 live in the recorded part."""
-    job = TorchJob()
-    job.is_recording = False
-    job.free(job.alloc(held))
-    job.alloc(40)
-    job.is_recording = True
-    for _ in range(7):
-        job.free(job.alloc(100))
-    return job
 
 
 def state_of(job, *events):
