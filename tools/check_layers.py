@@ -5,7 +5,8 @@ The emulator must not depend on the core, so it may include only the lowest laye
 Bindings may include all of the core. The core and the emulator include neither Python's nor NVIDIA's headers.
 
 The Python package has floors: src/memlake/README.md lists its packages and modules, lowest floor first. Each imports
-only itself and those of lower floors. `__init__.py` is the list of public names and may import all of them.
+only itself and those of lower floors. `__init__.py` is the list of public names and may import all of them. A call of
+`import_module` is an import, too; `printable.py` alone may load a report with it.
 """
 
 import ast
@@ -26,6 +27,9 @@ PACKAGE = Path("src/memlake")
 PACKAGE_PAGE = PACKAGE / "README.md"
 # The list of public names is above all floors, the core below them.
 PUBLIC_NAMES, CORE = "__init__", "_native"
+BY_NAME = {"import_module", "__import__"}
+# src/memlake/README.md has the reason.
+LOADED_BY_NAME = ("printable", "reports")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 LAYER = re.compile(r"^\s*\d+\.\s+(.*)")
@@ -102,6 +106,30 @@ def imports(text: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, part
 
 
+def imports_by_name(text: str) -> Iterator[tuple[int, str | None]]:
+    """Yields the line number and the part of memlake of each import by name; None if the call does not show the part.
+
+    The begin of the name must be a literal: ``import_module(f"memlake.reports.{name}")`` shows ``reports``.
+    """
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        function, name = node.func, node.args[0]
+        if (function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")) not in BY_NAME:
+            continue
+        literal = name.values[0] if isinstance(name, ast.JoinedStr) and name.values else name
+        known = literal.value if isinstance(literal, ast.Constant) and isinstance(literal.value, str) else ""
+        package, *rest = known.split(".")
+        if package != "memlake":
+            if known and literal is name:
+                continue  # another package
+            yield node.lineno, None
+        elif literal is name or len(rest) > 1:
+            yield node.lineno, rest[0] if rest else ""
+        else:
+            yield node.lineno, None
+
+
 def stated_floors(page: str) -> list[tuple[str, int]]:
     """Returns each package and module of the numbered list of the page with its floor, in the order of the list."""
     stated = [match for line in page.splitlines() if (match := FLOOR.match(line))]
@@ -136,6 +164,11 @@ def import_findings(root: Path) -> Iterator[Finding]:
         yield Finding(PACKAGE_PAGE, 1, f"does not say on which floor {name} is: add it to the numbered list")
     for path, part in parts.items():
         if part in floors:
+            for line, named in imports_by_name((root / path).read_text()):
+                if named is None:
+                    yield Finding(path, line, "imports a module by a name that this check cannot read: use import")
+                elif (part, named) != LOADED_BY_NAME and (reason := import_objection(part, named, floors)):
+                    yield Finding(path, line, reason)
             for line, target in imports((root / path).read_text()):
                 if reason := import_objection(part, target, floors):
                     yield Finding(path, line, reason)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from memlake import driver, emulator, errors, policies, sharing, trace, vmm
     from memlake._native import __version__
     from memlake.analysis import advise, compare, fit
+    from memlake.analysis.overview import overview
     from memlake.device import Device, Event, Stream, devices
     from memlake.emulator.emulated_device import EmulatedDevice, EmulatedDevices, emulate
     from memlake.errors import (
@@ -68,6 +69,7 @@ __all__ = [
     "errors",
     "fit",
     "native_library",
+    "overview",
     "policies",
     "policy",
     "replay",
@@ -101,6 +103,7 @@ _HOMES = {
     "emulator_library": "libraries",
     "fit": "analysis",
     "native_library": "libraries",
+    "overview": "analysis",
     "policy": "policies",
     "replay": "replaying",
     "set_current_pool": "pool",

@@ -157,3 +157,39 @@ def test_a_package_on_two_floors_is_rejected(tree, check):
     status, said = check("check_layers.py", tree({**GOOD, "src/memlake/README.md": page}))
     assert status == 1
     assert "src/memlake/README.md:1: states the floor of vmm more than once\n" in said
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "reason"),
+    [
+        ("src/memlake/units.py", 'import_module("memlake.cli")', "imports memlake.cli: units is below it"),
+        ("src/memlake/units.py", 'importlib.import_module(f"memlake.cli.{x}")', "imports memlake.cli"),
+        ("src/memlake/vmm/mapping.py", '__import__("memlake.trace.trace")', "is on the same floor"),
+        ("src/memlake/units.py", 'import_module("memlake")', "not from the list of public names"),
+        ("src/memlake/units.py", 'import_module(f"memlake.{x}")', "by a name that this check cannot read"),
+        ("src/memlake/units.py", "import_module(x)", "by a name that this check cannot read"),
+    ],
+)
+def test_an_import_by_name_is_an_import(tree, check, path, line, reason):
+    code, out = check("check_layers.py", tree(GOOD | {path: f"x = 1\n{line}\n"}))
+    assert code == 1
+    assert f"{path}:2: " in out
+    assert reason in out
+
+
+def test_imports_by_name_of_other_packages_and_of_lower_floors_are_accepted(tree, check):
+    files = {
+        "src/memlake/trace/trace.py": 'import_module("pyarrow.parquet")\nimport_module("memlake.units")\n',
+        "src/memlake/vmm/mapping.py": 'import_module(f"memlake.vmm.{x}")\n',
+    }
+    assert check("check_layers.py", tree(GOOD | files)) == (0, "")
+
+
+def test_only_results_that_print_themselves_may_load_reports_by_name(tree, check):
+    page = PACKAGE_PAGE.replace("`units.py`", "`units.py`, `printable.py`").replace("`cli/`", "`reports/`, `cli/`")
+    line = 'import_module(f"memlake.reports.{x}")\n'
+    files = {"src/memlake/README.md": page, "src/memlake/reports/page.py": "", "src/memlake/printable.py": line}
+    assert check("check_layers.py", tree(GOOD | files)) == (0, "")
+    code, out = check("check_layers.py", tree(GOOD | files | {"src/memlake/units.py": line}))
+    assert code == 1
+    assert "imports memlake.reports: units is below it" in out

@@ -36,6 +36,7 @@ NAMES = [
     "errors",
     "fit",
     "native_library",
+    "overview",
     "policies",
     "policy",
     "replay",

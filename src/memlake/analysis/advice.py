@@ -99,10 +99,7 @@ def _fit(fitting: Sequence[ReplayResult]) -> str:
 
 
 def _after(comparison: Comparison) -> str:
-    """What a fit does not say: a job that died at its last request would have gone on."""
-    if comparison.oom is None or not comparison.oom.is_last:
-        return ""
-    return " The job died at its last request, so what it would have needed after it is not in the file."
+    return f" {comparison.after_oom}" if comparison.after_oom else ""
 
 
 def _least_driver_time(fitting: Sequence[ReplayResult]) -> ReplayResult:

@@ -10,9 +10,10 @@ from memlake.analysis.candidates import combinations, is_certain, single_changes
 from memlake.analysis.chosen_policies import chosen_policies
 from memlake.analysis.comparing import Comparison, compare
 from memlake.analysis.needs import Need, chosen_needs
-from memlake.analysis.setting import Setting, stalls_of
+from memlake.analysis.setting import Setting
 from memlake.analysis.workers import run_all
 from memlake.policies import CachingOptions, TorchOptions
+from memlake.printable import Printable
 from memlake.replaying.event_mode import EventMode
 from memlake.replaying.running import run, to_trace
 from memlake.units import format_bytes
@@ -37,8 +38,8 @@ _SHOWN = frozenset({"caching", "expandable", "lake"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Advice:
-    """The result of `advise`.
+class Advice(Printable, report="advice"):
+    """The result of `advise`. `print` shows it as ``memlake advise`` does.
 
     Attributes:
         comparison: the replays of what the job ran under, of PyTorch's two allocators with the job's settings, and of
@@ -97,7 +98,27 @@ class Advice:
     @property
     def is_ruled_out(self) -> bool:
         """Whether a need rules out what the job ran under."""
-        return any(need.rules_out(self.own.options) for need in self.needs)
+        return bool(self.ruled_out_by(self.own))
+
+    @property
+    def overhead_sentence(self) -> str:
+        """What the job's own allocator holds at its peak, by cause, as text."""
+        parts = self.overhead
+        private = parts["private_pools"]
+        held_back = f"; private pools hold back {format_bytes(private)} more" if private else ""
+        return (
+            f"{self.own.label} holds {format_bytes(self.own.peak_held)} at its peak: {format_bytes(self.lower_bound)} "
+            f"live, which no allocator can go below, {format_bytes(parts['rounding'])} rounding of blocks, and "
+            f"{format_bytes(parts['unused'])} in free blocks, scattered or cached{held_back}."
+        )
+
+    def ruled_out_by(self, result: ReplayResult) -> tuple[str, ...]:
+        """Returns the names of the needs that rule out the options of a result."""
+        return tuple(need.name for need in self.needs if need.rules_out(result.options))
+
+    def __repr__(self) -> str:
+        line = "no other setting" if self.recommendation is None else self.recommendation.line
+        return f"<memlake.Advice for {format_bytes(self.comparison.capacity)}: {self.outcome}, {line}>"
 
     @property
     def sentence(self) -> str:
@@ -138,9 +159,11 @@ class Advice:
                 "options": result.options.to_text(),
                 "outcome": result.outcome,
                 "peak_held": result.peak_held,
-                "over_live": result.peak_held - self.lower_bound,
+                "over_live": result.held_over_live,
+                "stalls": result.stalls,
+                "driver_ms": result.modelled_driver_ms,
                 "is_own": self.comparison.is_own(result),
-                "ruled_out_by": [need.name for need in self.needs if need.rules_out(result.options)],
+                "ruled_out_by": list(self.ruled_out_by(result)),
             }
             for result in self.comparison
         ]
@@ -149,6 +172,7 @@ class Advice:
             "outcome": self.outcome,
             "lower_bound": self.lower_bound,
             "overhead": self.overhead if self.tried and self.own.ran else None,
+            "overhead_sentence": self.overhead_sentence if self.tried and self.own.ran else "",
             "needs": [{"need": need.name, "sentence": need.sentence} for need in self.needs],
             "policies": policies,
             "tried": [
@@ -157,7 +181,7 @@ class Advice:
                     "options": result.options.to_text(),
                     "outcome": result.outcome,
                     "peak_held": result.peak_held,
-                    "stalls": stalls_of(result),
+                    "stalls": result.stalls,
                     "driver_ms": result.modelled_driver_ms,
                 }
                 for result in self.tried
@@ -265,7 +289,7 @@ def _ranked(results: Sequence[ReplayResult], own: ReplayResult) -> list[ReplayRe
         return (
             not result.fits,
             over // _COARSE,
-            stalls_of(result),
+            result.stalls,
             over,
             result.options != own.options,
             settings.count(":"),
@@ -284,7 +308,7 @@ def _is_better(result: ReplayResult, own: ReplayResult | None) -> bool:
         return result.fits
     saved = own.peak_held - result.peak_held
     material = _material(own.peak_live)
-    more_stalls = stalls_of(result) - stalls_of(own)
+    more_stalls = result.stalls - own.stalls
     if more_stalls > 0:
         return saved >= _COARSE * material
     return saved >= material or (more_stalls < 0 and saved > -material)

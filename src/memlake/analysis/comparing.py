@@ -11,9 +11,11 @@ from memlake.analysis.chosen_policies import chosen_policies
 from memlake.analysis.implied_device import device_of
 from memlake.analysis.reproducing import reproduce
 from memlake.analysis.workers import run_all_with
+from memlake.printable import Printable
 from memlake.replaying.event_mode import EventMode
 from memlake.replaying.running import run, to_trace
-from memlake.trace import History, JobSettings, caveats_of
+from memlake.trace import History, JobSettings
+from memlake.units import format_bytes
 
 if TYPE_CHECKING:
     import os
@@ -29,8 +31,10 @@ __all__ = ["Comparison", "compare"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class Comparison(Printable, report="comparison"):
     """The result of `compare`. Iterating yields the results in the order of the policies.
+
+    `print` shows it as ``memlake compare`` does.
 
     Attributes:
         results: one result per policy.
@@ -93,6 +97,17 @@ class Comparison:
         return result.options == self.settings.policy
 
     @property
+    def after_oom(self) -> str:
+        """What a fit does not say, as text: a job that died at its last request would have gone on. Else empty."""
+        if self.oom is None or not self.oom.is_last:
+            return ""
+        return "The job died at its last request, so what it would have needed after it is not in the file."
+
+    def __repr__(self) -> str:
+        outcomes = ", ".join(f"{result.label} {result.outcome}" for result in self.results)
+        return f"<memlake.Comparison on {format_bytes(self.capacity)}: {outcomes}>"
+
+    @property
     def sentence(self) -> str:
         """Which policies fit, why the others do not, and what to do, as text."""
         return advice_for(self)
@@ -111,7 +126,7 @@ class Comparison:
             "oom": None if self.oom is None else self.oom.to_json() | {"sentence": self.oom.sentence},
             "verification": None if self.reproduction is None else self.reproduction.to_json(),
             "notes": list(self.notes),
-            "policies": [result.to_json() | {"is_own": self.is_own(result)} for result in self.results],
+            "policies": [result.figures() | {"is_own": self.is_own(result)} for result in self.results],
             "sentence": self.sentence,
         }
 
@@ -164,7 +179,7 @@ def compare(
         settings=trace.settings,
         oom=trace.oom,
         reproduction=reproduction,
-        notes=caveats_of(trace),
+        notes=trace.caveats,
         origin=origin,
         free_in_private_pools=trace.free_in_private_pools,
     )

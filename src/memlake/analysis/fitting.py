@@ -10,10 +10,11 @@ from memlake.analysis.advice import listed
 from memlake.analysis.chosen_policies import chosen_policies
 from memlake.analysis.reproducing import reproduce
 from memlake.analysis.workers import run_all_with
+from memlake.printable import Printable
 from memlake.replaying.capacity import GRID, LARGEST_DEVICE
 from memlake.replaying.event_mode import EventMode
 from memlake.replaying.running import run, to_trace
-from memlake.trace import History, JobSettings, caveats_of
+from memlake.trace import History, JobSettings
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
@@ -57,14 +58,20 @@ class FitResult:
         """The name of the policy, with the options that differ from the default."""
         return self.result.label
 
+    def __repr__(self) -> str:
+        size = "unknown" if self.min_capacity is None else format_bytes(self.min_capacity)
+        return f"<memlake.FitResult: {self.label} {size}>"
+
     def to_json(self) -> dict[str, Any]:
         """Returns the JSON object that ``memlake fit --json`` prints for this policy, as a dict."""
-        return self.result.to_json() | {"min_capacity": self.min_capacity, "over_live": self.over_live}
+        return self.result.figures() | {"min_capacity": self.min_capacity, "over_live": self.over_live}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fit:
+class Fit(Printable, report="fit"):
     """The result of `fit`. Iterating yields the results in the order of the policies.
+
+    `print` shows it as ``memlake fit`` does.
 
     Attributes:
         results: one result per policy.
@@ -104,6 +111,11 @@ class Fit:
             if policy in (result.result.policy, result.label):
                 return result
         raise KeyError(policy)
+
+    def __repr__(self) -> str:
+        sizes = [(one.label, one.min_capacity) for one in self.results]
+        shown = ", ".join(f"{label} {'unknown' if size is None else format_bytes(size)}" for label, size in sizes)
+        return f"<memlake.Fit: {shown}>"
 
     @property
     def is_decided(self) -> bool:
@@ -214,7 +226,7 @@ def fit(
         settings=trace.settings,
         oom=trace.oom,
         reproduction=reproduction,
-        notes=caveats_of(trace),
+        notes=trace.caveats,
     )
 
 

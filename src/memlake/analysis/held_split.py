@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from memlake.trace import RecordedSegment, Trace
 
-__all__ = ["HeldSplit", "split_held"]
+__all__ = ["HeldPart", "HeldSplit", "split_held"]
 
 # PyTorch maps expandable segments in pages of these sizes: kSmallBuffer and kLargeBuffer.
 _SMALL_PAGE, _LARGE_PAGE = 2 * 2**20, 20 * 2**20
 _KNOWS_REQUESTS = (2, 0)
+
+
+class HeldPart(NamedTuple):
+    """One part of the held memory: its name, its bytes (None if the file does not tell) and what it is."""
+
+    name: str
+    nbytes: int | None
+    meaning: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +59,22 @@ class HeldSplit:
     def rounding(self) -> int | None:
         """The part of `allocated` that the program did not ask for; None if the file does not tell."""
         return None if self.requested is None else self.allocated - self.requested
+
+    @property
+    def parts(self) -> tuple[HeldPart, ...]:
+        """What `held` consists of, in the order of the report. The sum of the known parts is `held`."""
+        in_use = self.allocated if self.requested is None else self.requested
+        parts = [
+            HeldPart("in use", in_use, "rounding included" if self.requested is None else "what the program asked for"),
+            HeldPart("rounding", self.rounding, "in blocks in use, not asked for"),
+            HeldPart("external", self.external, "free pieces between blocks in use"),
+            HeldPart("pending", self.pending, "freed, but a stream may still use it"),
+            HeldPart("cached", self.cached, "free, and PyTorch can give it back to the driver"),
+            HeldPart("private pools", self.in_private_pools, "free in private pools, which other requests cannot have"),
+        ]
+        if self.not_in_blocks:
+            parts.append(HeldPart("contradiction", self.not_in_blocks, "in segments, but in no block of the file"))
+        return tuple(parts)
 
     def to_json(self) -> dict[str, Any]:
         """Returns all fields as a dict."""

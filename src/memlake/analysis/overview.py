@@ -10,9 +10,9 @@ from memlake.analysis.held_split import split_held
 from memlake.analysis.reproducing import reproduce
 from memlake.analysis.shortage_verdict import judge_shortage
 from memlake.analysis.step_peaks import step_peaks_of
+from memlake.printable import Printable
 from memlake.replaying.running import to_trace
-from memlake.trace import caveats_of
-from memlake.units import parse_bytes
+from memlake.units import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     import os
@@ -29,8 +29,8 @@ __all__ = ["Overview", "overview"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Overview:
-    """What a file tells about a job, without a replay. Sizes are bytes.
+class Overview(Printable, report="overview"):
+    """What a file tells about a job, without a replay. Sizes are bytes. `print` shows it as ``memlake show`` does.
 
     Attributes:
         source: what wrote the file, such as ``"PyTorch snapshot"``; empty if the file does not say.
@@ -71,6 +71,11 @@ class Overview:
     steps: tuple[StepPeak, ...] = field(default=(), repr=False)
     steps_known_by: str = ""
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        what = f"{self.num_rows} rows, history {self.history.kind}, peak {format_bytes(self.peak.nbytes)} live"
+        verdict = "" if self.shortage is None else f", out of memory: {self.shortage.kind}"
+        return f"<memlake.Overview: {what}{verdict}>"
 
     def to_json(self) -> dict[str, Any]:
         """Returns the JSON object that ``memlake show --json`` prints, as a dict."""
@@ -137,7 +142,7 @@ def overview(trace: Trace | str | os.PathLike[str], *, capacity: Size | None = N
         reproduction=reproduce(trace),
         steps=steps,
         steps_known_by=known_by,
-        notes=caveats_of(trace),
+        notes=trace.caveats,
     )
 
 

@@ -10,12 +10,7 @@ from memlake.units import format_bytes
 if TYPE_CHECKING:
     from memlake.replaying.result import ReplayResult
 
-__all__ = ["Setting", "stalls_of"]
-
-
-def stalls_of(result: ReplayResult) -> int:
-    """Returns how often a replay stopped the program: retries after releasing all caches, and waits for a stream."""
-    return result.num_alloc_retries + result.host_waits
+__all__ = ["Setting"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,13 +61,19 @@ class Setting:
         time = f"{self.result.modelled_driver_ms or 0:.0f} ms in the driver"
         if per_step is not None:
             time = f"{per_step:.1f} ms in the driver per step"
-        number = stalls_of(self.result)
+        number = self.result.stalls
         stalls = "no stalls" if not number else f"{number} stall{'s' * (number != 1)}"
         if not self.own.ran:
             return f"{time}, {stalls}"
         own_ms = (self.own.modelled_driver_ms or 0) / (self.num_steps or 1)
         own_time = f"{own_ms:.1f}" if self.num_steps else f"{own_ms:.0f}"
-        return f"{time} ({self.own.label}: {own_time}), {stalls} ({self.own.label}: {stalls_of(self.own)})"
+        return f"{time} ({self.own.label}: {own_time}), {stalls} ({self.own.label}: {self.own.stalls})"
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def __repr__(self) -> str:
+        return f"<memlake.Setting: {self.line}>"
 
     @property
     def sentence(self) -> str:
@@ -89,10 +90,10 @@ class Setting:
             "options": self.result.options.to_text(),
             "outcome": self.result.outcome,
             "peak_held": self.result.peak_held,
-            "over_live": self.result.peak_held - self.result.peak_live,
+            "over_live": self.result.held_over_live,
             "saved": self.saved,
             "driver_ms": self.result.modelled_driver_ms,
             "driver_ms_per_step": self.driver_ms_per_step,
-            "stalls": stalls_of(self.result),
+            "stalls": self.result.stalls,
             "sentence": self.sentence,
         }

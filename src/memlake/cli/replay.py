@@ -50,7 +50,6 @@ def add_to(commands: _Commands) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from memlake.replaying import replay
-    from memlake.trace import caveats_of
 
     samples = _samples(arguments.timeline)
     trace = load_trace(arguments)
@@ -66,9 +65,9 @@ def _run(arguments: argparse.Namespace) -> int:
             timeline=samples,
         )
     if arguments.json:
-        print_json({"trace": arguments.trace} | result.to_json() | {"notes": list(caveats_of(trace))})
+        print_json({"trace": arguments.trace} | result.to_json())
     else:
-        print_replay(result, len(trace), caveats_of(trace))
+        print_replay(result)
     return EXIT_CODES[result.outcome]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from memlake.printable import Printable
 from memlake.trace import History
 from memlake.units import format_bytes
 
@@ -41,8 +42,8 @@ class Timeline:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplayResult:
-    """The result of one replay. Sizes are in bytes.
+class ReplayResult(Printable, report="replay"):
+    """The result of one replay. Sizes are in bytes. `print` shows it as ``memlake replay`` does.
 
     Attributes:
         options: the policy with its options.
@@ -68,6 +69,8 @@ class ReplayResult:
         timeline: the samples, if the replay was asked for them.
         history: how much of the job's life the trace records.
         doubt: why the file does not show that the job fits, although every request found memory; empty if it does.
+        num_rows: the number of rows of the trace.
+        notes: what a reader must know before trusting the figures, one text each.
     """
 
     options: Options
@@ -91,6 +94,12 @@ class ReplayResult:
     timeline: Timeline | None = field(default=None, compare=False)
     history: History = field(default_factory=History)
     doubt: str = ""
+    num_rows: int = 0
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        held = f"held peak {format_bytes(self.peak_held)} of {format_bytes(self.capacity)}"
+        return f"<memlake.ReplayResult: {self.label} {self.outcome}, {held}>"
 
     @property
     def policy(self) -> str:
@@ -142,6 +151,21 @@ class ReplayResult:
         return self.peak_live / self.peak_held if self.ran and self.peak_held else None
 
     @property
+    def held_over_live(self) -> int:
+        """`peak_held` - `peak_live`. If memory ran out, the replay ended before its peak, and this may be negative."""
+        return self.peak_held - self.peak_live
+
+    @property
+    def stalls(self) -> int:
+        """How often the replay stopped the program: retries after releasing all caches, and waits for a stream."""
+        return self.num_alloc_retries + self.host_waits
+
+    @property
+    def num_memory_calls(self) -> int:
+        """The number of driver calls about memory and addresses: those whose CUDA name begins with ``cuMem``."""
+        return sum(count for call, count in self.driver_calls.items() if call.startswith("cuMem"))
+
+    @property
     def approximate(self) -> bool:
         """True if the figures only approximate those of the real allocator."""
         return self.options.capabilities.approximate
@@ -160,7 +184,11 @@ class ReplayResult:
         return f"{self.label} runs out of memory on {device}: {self.failure.sentence}."
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the JSON object that ``--json`` prints for this policy, as a dict."""
+        """Returns the JSON object that ``memlake replay --json`` prints, as a dict."""
+        return self.figures() | {"trace_rows": self.num_rows, "notes": list(self.notes)}
+
+    def figures(self) -> dict[str, Any]:
+        """Returns the JSON object without what is equal for all replays of the trace."""
         return {
             "policy": self.policy,
             "options": self.options.to_text(),
@@ -181,6 +209,8 @@ class ReplayResult:
             "host_waits": self.host_waits,
             "counters": self.counters,
             "driver_calls": dict(self.driver_calls),
+            "memory_calls": self.num_memory_calls,
+            "stalls": self.stalls,
             "modelled_driver_ms": self.modelled_driver_ms,
             "longest_request_ms": self.longest_request_ms,
             "ns_per_event": self.ns_per_event,

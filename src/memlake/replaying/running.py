@@ -121,6 +121,8 @@ def run(
         timeline=Timeline(*(np.array(column, np.uint64) for column in report.timeline)) if samples else None,
         history=trace.history,
         doubt=_doubt(trace, options, capacity, budget, report.peak_held) if failure is None else "",
+        num_rows=len(trace),
+        notes=trace.caveats,
     )
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlake.reports.terminal import print_table, print_text
-from memlake.reports.trust import print_trust
+from memlake.reports.page import Page
+from memlake.reports.trust import add_trust
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
     from memlake.analysis import Comparison
     from memlake.replaying import ReplayResult
 
-__all__ = ["print_comparison"]
+__all__ = ["page_of", "print_comparison"]
 
 
 _OUTCOMES = {"ok": "fits", "unknown": "unknown"}
@@ -20,24 +20,31 @@ _OUTCOMES = {"ok": "fits", "unknown": "unknown"}
 
 def print_comparison(comparison: Comparison) -> None:
     """Prints a table with one line per policy, then the advice."""
-    print(
+    page_of(comparison).print()
+
+
+def page_of(comparison: Comparison) -> Page:
+    """Returns a table with one line per policy, then the advice."""
+    page = Page()
+    page.line(
         f"device {format_bytes(comparison.capacity)}, live peak {format_bytes(comparison.peak_live)}, "
         f"{comparison.num_rows} rows"
     )
     if comparison.origin:
-        print_text(comparison.origin)
-    print()
+        page.paragraph(comparison.origin)
+    page.line()
     headers = ("policy", "outcome", "held peak", "live/held", "retries", "waits", "calls", "driver ms", "ns/row")
-    print_table(headers, [_line(result, _settings(comparison)) for result in comparison], left=2)
-    print()
+    page.table(headers, [_line(result, _settings(comparison)) for result in comparison], left=2)
+    page.line()
     if settings := _settings(comparison):
-        print_text(f"*: with the settings of the job, {settings}")
+        page.paragraph(f"*: with the settings of the job, {settings}")
     own = {result.policy for result in comparison if comparison.is_own(result)}
     for name, summary in {result.policy: result.options.summary for result in comparison}.items():
-        print(f"{name}: {summary}{'; the job ran under it' if name in own else ''}")
-    print()
-    print_trust(comparison.reproduction, comparison.notes)
-    print_text(comparison.sentence)
+        page.line(f"{name}: {summary}{'; the job ran under it' if name in own else ''}")
+    page.line()
+    add_trust(page, comparison.reproduction, comparison.notes)
+    page.paragraph(comparison.sentence)
+    return page
 
 
 def _settings(comparison: Comparison) -> str:
@@ -59,7 +66,7 @@ def _line(result: ReplayResult, settings: str) -> tuple[str, ...]:
         "-" if used is None else f"{used:.3f}",
         str(result.num_alloc_retries),
         str(result.host_waits),
-        str(sum(count for call, count in result.driver_calls.items() if call.startswith("cuMem"))),
+        str(result.num_memory_calls),
         "-" if modelled is None else f"{modelled:.1f}",
         f"{result.ns_per_event:.0f}",
     )

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlake.reports.terminal import print_table, print_text
-from memlake.reports.trust import print_trust
+from memlake.reports.page import Page
+from memlake.reports.trust import add_trust
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
     from memlake.analysis import Fit, FitResult
 
-__all__ = ["print_fit"]
+__all__ = ["page_of", "print_fit"]
 
 
 def print_fit(found: Fit) -> None:
     """Prints a table with one line per policy, then a summary."""
-    print(f"live peak {format_bytes(found.peak_live)}, {found.num_rows} rows\n")
+    page_of(found).print()
+
+
+def page_of(found: Fit) -> Page:
+    """Returns a table with one line per policy, then a summary."""
+    page = Page()
+    page.line(f"live peak {format_bytes(found.peak_live)}, {found.num_rows} rows")
+    page.line()
     headers = ("policy", "smallest device", "over live peak", "bytes", "retries", "driver ms")
-    print_table(headers, [_line(result, found.largest_capacity) for result in found])
-    print()
-    print_trust(found.reproduction, found.notes)
-    print_text(found.sentence)
+    page.table(headers, [_line(result, found.largest_capacity) for result in found])
+    page.line()
+    add_trust(page, found.reproduction, found.notes)
+    page.paragraph(found.sentence)
+    return page
 
 
 def _line(found: FitResult, largest: int) -> tuple[str, ...]:

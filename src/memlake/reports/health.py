@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memlake.errors import MemlakeError
-from memlake.reports.terminal import print_table, print_text
+from memlake.printable import Printable
+from memlake.reports.page import Page
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Finding", "Health", "examine", "print_health"]
+__all__ = ["Finding", "Health", "examine", "page_of", "print_health"]
 
 _GOOD, _NOTE, _BAD = "ok", "note", "broken"
 
@@ -62,8 +63,8 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Health:
-    """The findings of all checks."""
+class Health(Printable, report="health"):
+    """The findings of all checks. `print` shows them as ``memlake doctor`` does."""
 
     findings: tuple[Finding, ...]
 
@@ -82,6 +83,9 @@ class Health:
         where = "on the GPU and on emulated ones" if has_gpu else "on emulated GPUs; there is no real one"
         return f"memlake works here, {where}."
 
+    def __repr__(self) -> str:
+        return f"<memlake.Health: {'good' if self.is_good else 'broken'}, {len(self.findings)} findings>"
+
     def to_json(self) -> dict[str, Any]:
         """Returns the JSON object that ``memlake doctor --json`` prints, as a dict."""
         return {
@@ -98,13 +102,20 @@ def examine() -> Health:
 
 def print_health(health: Health) -> None:
     """Prints all findings, then the advice."""
+    page_of(health).print()
+
+
+def page_of(health: Health) -> Page:
+    """Returns all findings, then the advice."""
+    page = Page()
     rows = [(finding.topic, finding.name, finding.state, finding.value) for finding in health.findings]
-    print_table(("topic", "what", "state", "found"), rows, left=4)
-    print()
+    page.table(("topic", "what", "state", "found"), rows, left=4)
+    page.line()
     for finding in health.findings:
         if finding.advice:
-            print_text(f"{finding.name}: {finding.advice}")
-    print_text(health.sentence)
+            page.paragraph(f"{finding.name}: {finding.advice}")
+    page.paragraph(health.sentence)
+    return page
 
 
 def _memlake() -> Iterator[Finding]:

@@ -4,49 +4,53 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlake.reports.terminal import print_table, print_text, visible
-from memlake.trace.categories import RULES, UNKNOWN
+from memlake.reports import peak
+from memlake.reports.page import Page
+from memlake.reports.shares import share
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
     from memlake.analysis import Overview
     from memlake.analysis.held_split import HeldSplit
-    from memlake.trace import Peak
 
-__all__ = ["print_overview"]
-
-_MOST_NAMES = 4
-_LONGEST_SITE = 60
+__all__ = ["page_of", "print_overview"]
 
 
-def print_overview(found: Overview, *, num_sites: int, steps: bool) -> None:
-    """Prints the overview.
+def print_overview(found: Overview, *, num_sites: int = 10, steps: bool = False) -> None:
+    """Prints the overview; see `page_of`."""
+    page_of(found, num_sites=num_sites, steps=steps).print()
+
+
+def page_of(found: Overview, *, num_sites: int = 10, steps: bool = False) -> Page:
+    """Returns the overview as a page.
 
     Args:
         found: the overview.
-        num_sites: how many call sites to print.
-        steps: whether to print the steps.
+        num_sites: how many call sites to show.
+        steps: whether to show the steps.
     """
+    page = Page()
     for name, text in _facts(found):
-        print(visible(f"{name:<9} {text}"))
-    print()
+        page.line(f"{name:<9} {text}")
+    page.line()
     if found.at_end is not None:
-        _print_split(found.at_end)
+        _add_split(page, found.at_end)
     if found.shortage is not None:
-        print_text(found.shortage.sentence)
+        page.paragraph(found.shortage.sentence)
         if found.num_shortages > 1:
-            print_text(f"It is the last of {found.num_shortages} refused requests in the file.")
-        print()
-    _print_peak(found.peak, num_sites)
+            page.paragraph(f"It is the last of {found.num_shortages} refused requests in the file.")
+        page.line()
+    page.add(peak.page_of(found.peak, num_sites=num_sites))
     if steps:
-        _print_steps(found)
+        _add_steps(page, found)
     if found.reproduction is not None:
-        print()
-        print(visible(found.reproduction.sentence))
+        page.line()
+        page.line(found.reproduction.sentence)
         if not found.reproduction.is_exact:
-            print_text("That concerns replays of the file; the figures above are read from the file.")
+            page.paragraph("That concerns replays of the file; the figures above are read from the file.")
     for note in found.notes:
-        print_text(note)
+        page.paragraph(note)
+    return page
 
 
 def _facts(found: Overview) -> list[tuple[str, str]]:
@@ -82,67 +86,25 @@ def _peaks(found: Overview) -> str:
     return f"live {format_bytes(found.peak.nbytes)}, held {held}{part}"
 
 
-def _print_split(split: HeldSplit) -> None:
-    in_use = split.allocated if split.requested is None else split.requested
-    rows: list[tuple[str, int | None, str]] = [
-        ("in use", in_use, "rounding included" if split.requested is None else "what the program asked for"),
-        ("rounding", split.rounding, "in blocks in use, not asked for"),
-        ("external", split.external, "free pieces between blocks in use"),
-        ("pending", split.pending, "freed, but a stream may still use it"),
-        ("cached", split.cached, "free, and PyTorch can give it back to the driver"),
-        ("private pools", split.in_private_pools, "free in private pools, which other requests cannot have"),
-    ]
-    if split.not_in_blocks:
-        rows.append(("contradiction", split.not_in_blocks, "in segments, but in no block of the file"))
+def _add_split(page: Page, split: HeldSplit) -> None:
     shown = [
-        (name, what, *(("unknown", "-") if size is None else (format_bytes(size), _share(size, split.held))))
-        for name, size, what in rows
+        (part.name, part.meaning, "unknown", "-")
+        if part.nbytes is None
+        else (part.name, part.meaning, format_bytes(part.nbytes), share(part.nbytes, split.held))
+        for part in split.parts
     ]
-    print_table(("held at end", "what it is", "bytes", "share"), shown, left=2)
-    print()
+    page.table(("held at end", "what it is", "bytes", "share"), shown, left=2)
+    page.line()
 
 
-def _print_peak(peak: Peak, num_sites: int) -> None:
-    print(visible(peak.sentence))
-    if not peak.rows:
-        return
-    shown = peak.rows[:num_sites]
-    rows = [
-        (
-            _short(row.site.text),
-            row.site.rule,
-            format_bytes(row.nbytes),
-            _share(row.nbytes, peak.nbytes),
-            f"{row.count:,}",
-        )
-        for row in shown
-    ]
-    if rest := peak.rows[num_sites:]:
-        nbytes = sum(row.nbytes for row in rest)
-        name = f"({len(rest):,} more call sites: --sites)"
-        rows.append(
-            (name, "", format_bytes(nbytes), _share(nbytes, peak.nbytes), f"{sum(row.count for row in rest):,}")
-        )
-    print_table(("call site", "found by", "bytes", "share", "count"), rows, left=2)
-    print()
-    if set(peak.categories) == {UNKNOWN}:
-        print("By category: unknown, no rule decides it.")
-        return
-    categories = [
-        (name, RULES[name], format_bytes(nbytes), _share(nbytes, peak.nbytes))
-        for name, nbytes in peak.categories.items()
-    ]
-    print_table(("category", "rule", "bytes", "share"), categories, left=2)
-
-
-def _print_steps(found: Overview) -> None:
-    print()
+def _add_steps(page: Page, found: Overview) -> None:
+    page.line()
     if not found.steps:
-        print_text(
+        page.paragraph(
             "The steps are not known: the trace has no rows for them, and the file no annotations that end them."
         )
         return
-    print_text(f"{len(found.steps)} step{'s' * (len(found.steps) != 1)}; {found.steps_known_by}.")
+    page.paragraph(f"{len(found.steps)} step{'s' * (len(found.steps) != 1)}; {found.steps_known_by}.")
     rows = [
         (
             str(step.number),
@@ -152,12 +114,4 @@ def _print_steps(found: Overview) -> None:
         )
         for step in found.steps
     ]
-    print_table(("step", "rows", "live peak", "live at its end"), rows, left=1)
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f} %" if whole else "-"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST_SITE else text[: _LONGEST_SITE - 3] + "..."
+    page.table(("step", "rows", "live peak", "live at its end"), rows, left=1)

@@ -4,29 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlake.reports.terminal import print_table, print_text
-from memlake.reports.trust import print_trust
+from memlake.reports.page import Page
+from memlake.reports.trust import add_trust
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from memlake.replaying import ReplayResult, Timeline
 
-__all__ = ["print_replay"]
+__all__ = ["page_of", "print_replay"]
 
 _BAR = 40
 
 
-def print_replay(result: ReplayResult, num_rows: int, notes: Sequence[str] = ()) -> None:
-    """Prints every figure of a replay of a trace with `num_rows` rows, and what a reader must know about the trace."""
+def print_replay(result: ReplayResult) -> None:
+    """Prints every figure of a replay, and what a reader must know about the trace."""
+    page_of(result).print()
+
+
+def page_of(result: ReplayResult) -> Page:
+    """Returns every figure of a replay, and what a reader must know about the trace."""
+    page = Page()
     used = result.utilization
     modelled = result.modelled_driver_ms
     figures = [
         ("policy", result.label),
         ("outcome", {"ok": "fits", "oom": "runs out of memory"}.get(result.outcome, "unknown")),
         ("history", result.history.kind),
-        ("rows replayed", f"{result.rows} of {num_rows}"),
+        ("rows replayed", f"{result.rows} of {result.num_rows}"),
         ("device", format_bytes(result.capacity)),
         ("limit", "none" if result.limit is None else format_bytes(result.limit)),
         ("live peak", format_bytes(result.peak_live)),
@@ -41,16 +45,17 @@ def print_replay(result: ReplayResult, num_rows: int, notes: Sequence[str] = ())
         ("CPU per row", f"{result.ns_per_event:.0f} ns"),
         *((call, f"{count} x") for call, count in result.driver_calls.items()),
     ]
-    print_table(("figure", "value"), figures, left=2)
-    print()
+    page.table(("figure", "value"), figures, left=2)
+    page.line()
     if result.timeline is not None:
-        _print_timeline(result.timeline, result.capacity)
-        print()
-    print_trust(None, [note for note in notes if note not in result.sentence])
-    print_text(result.sentence)
+        _add_timeline(page, result.timeline, result.capacity)
+        page.line()
+    add_trust(page, None, [note for note in result.notes if note not in result.sentence])
+    page.paragraph(result.sentence)
+    return page
 
 
-def _print_timeline(timeline: Timeline, capacity: int) -> None:
+def _add_timeline(page: Page, timeline: Timeline, capacity: int) -> None:
     rows = []
     for row, allocated, held in zip(
         timeline.rows.tolist(), timeline.allocated.tolist(), timeline.held.tolist(), strict=True
@@ -59,4 +64,4 @@ def _print_timeline(timeline: Timeline, capacity: int) -> None:
         cached = _BAR * held // capacity - used
         bar = "#" * used + "-" * cached
         rows.append((f"{bar:<{_BAR}}|", str(row), format_bytes(allocated), format_bytes(held)))
-    print_table(("# allocated, - held and free, | the device's end", "row", "allocated", "held"), rows, left=1)
+    page.table(("# allocated, - held and free, | the device's end", "row", "allocated", "held"), rows, left=1)

@@ -1,4 +1,4 @@
-"""Tables and paragraphs on stdout. `rich` draws the tables on a terminal if it is installed."""
+"""Tables and paragraphs as text and on stdout. `rich` draws the tables on a terminal if it is installed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["print_table", "print_text", "visible"]
+__all__ = ["plain_table", "print_table", "print_text", "visible", "wrapped"]
 
 _WIDTH = 100
 
@@ -18,7 +18,12 @@ _WIDTH = 100
 def print_text(text: str) -> None:
     """Prints a paragraph, wrapped to the width of the terminal, to 100 columns elsewhere."""
     width = min(shutil.get_terminal_size((_WIDTH, 24)).columns, 120) if sys.stdout.isatty() else _WIDTH
-    print(textwrap.fill(visible(text), width=max(width, 40), break_long_words=False, break_on_hyphens=False))
+    print(wrapped(text, max(width, 40)))
+
+
+def wrapped(text: str, width: int = _WIDTH) -> str:
+    """Returns a paragraph in lines of at most this width, unless a word is longer."""
+    return textwrap.fill(visible(text), width=width, break_long_words=False, break_on_hyphens=False)
 
 
 def visible(text: str) -> str:
@@ -37,11 +42,11 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, left: 
         omitted = headers[kept:]
         headers, shown = headers[:kept], [row[:kept] for row in shown]
         if not _print_rich_table(headers, shown, left):
-            _print_plain_table(headers, shown, left)
+            print(plain_table(headers, shown, left))
         if omitted:
             print_text(f"The terminal is too narrow for: {', '.join(omitted)}.")
         return
-    _print_plain_table(headers, shown, left)
+    print(plain_table(headers, shown, left))
 
 
 def _num_fitting(headers: Sequence[str], rows: Sequence[Sequence[str]], left: int, width: int) -> int:
@@ -54,7 +59,8 @@ def _num_fitting(headers: Sequence[str], rows: Sequence[Sequence[str]], left: in
     return kept
 
 
-def _print_plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> None:
+def plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Returns a table as lines. The first `left` columns are text; the others are numbers and right-aligned."""
     widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
 
     def line(cells: Sequence[str]) -> str:
@@ -63,10 +69,7 @@ def _print_plain_table(headers: Sequence[str], rows: Sequence[Sequence[str]], le
             for index, (cell, width) in enumerate(zip(cells, widths, strict=True))
         ).rstrip()
 
-    print(line(headers))
-    print("  ".join("-" * width for width in widths))
-    for row in rows:
-        print(line(row))
+    return "\n".join([line(headers), "  ".join("-" * width for width in widths), *map(line, rows)])
 
 
 def _print_rich_table(headers: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> bool:

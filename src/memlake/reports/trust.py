@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlake.reports.terminal import print_text, visible
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memlake.analysis import Reproduction
+    from memlake.reports.page import Page
 
-__all__ = ["print_trust"]
+__all__ = ["add_trust"]
 
 
-def print_trust(reproduction: Reproduction | None, notes: Sequence[str]) -> None:
-    """Prints the verification in one line and each note as a paragraph, followed by an empty line."""
+def add_trust(page: Page, reproduction: Reproduction | None, notes: Sequence[str]) -> None:
+    """Adds the verification in one line and each note as a paragraph, followed by an empty line."""
     if reproduction is not None:
-        print(visible(reproduction.sentence))
+        page.line(reproduction.sentence)
     for text in notes:
-        print_text(text)
+        page.paragraph(text)
     if reproduction is not None or notes:
-        print()
+        page.line()

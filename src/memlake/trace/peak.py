@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlake.errors import ConfigError
+from memlake.printable import Printable
 from memlake.trace.call_sites import BEFORE, CallSite, call_site_of
 from memlake.trace.categories import RULES, UNKNOWN, category_of
 from memlake.trace.columns import is_free
@@ -57,8 +58,10 @@ class PeakRow:
 
 
 @dataclass(frozen=True)
-class Peak:
+class Peak(Printable, report="peak"):
     """The allocations that were live at the peak. Iterating yields the rows, the largest first.
+
+    `print` shows it as ``memlake show`` does.
 
     A request that the program's own allocator refused was never live, so it is not in the peak. `Trace.peak_live` has
     it, because a replay must serve it.
@@ -130,10 +133,9 @@ class Peak:
         columns = ["site", "rule", "file", "line", "function", "bytes", "count"]
         return pandas.DataFrame([[row.to_json()[name] for name in columns] for row in self.rows], columns=columns)
 
-    def __str__(self) -> str:
-        lines = [self.sentence]
-        lines += [f"{format_bytes(row.nbytes):>12}  {row.count:>6}  {row.site.text}" for row in self.rows[:20]]
-        return "\n".join(lines)
+    def __repr__(self) -> str:
+        sites = f"{len(self.rows)} call site{'s' * (len(self.rows) != 1)}"
+        return f"<memlake.Peak of the {self.scope}: {format_bytes(self.nbytes)}, {sites}>"
 
 
 def peak_of_trace(trace: Trace, columns: Columns) -> Peak:

@@ -10,6 +10,7 @@ import numpy as np
 
 from memlake.errors import ConfigError
 from memlake.trace import columns as column_rules
+from memlake.trace.caveats import caveats_of
 from memlake.trace.cutting import cut
 from memlake.trace.failure import TraceFileError
 from memlake.trace.history import History
@@ -234,6 +235,11 @@ class Trace:
     def oom(self) -> RecordedShortage | None:
         """The last of the `shortages`; None if there is none."""
         return self.shortages[-1] if self.shortages else None
+
+    @cached_property
+    def caveats(self) -> tuple[str, ...]:
+        """What a reader must know before trusting figures that are computed from the trace, one text each."""
+        return caveats_of(self)
 
     @cached_property
     def free_in_private_pools(self) -> int:

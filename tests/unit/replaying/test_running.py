@@ -192,6 +192,26 @@ def test_the_peak_is_in_every_timeline(moe, policy):
         assert max(timeline.allocated) == whole.peak_allocated
 
 
+@pytest.mark.parametrize("samples", [1, 2, 3, 7, 20, 1000])
+@pytest.mark.parametrize("spike", range(0, 20, 3))
+def test_a_spike_of_one_row_is_in_every_timeline(make_trace, spike, samples):
+    # One large request that is freed in the next row, among small ones; a sample at a fixed row would miss it.
+    rows = []
+    for index in range(20):
+        rows.append((Op.ALLOCATE, 100 + index, 2))
+        if index == spike:
+            rows += [(Op.ALLOCATE, 1, 300), (Op.FREE, 1, 0)]
+        rows.append((Op.FREE, 100 + index, 0))
+    for policy in ("direct", "caching"):
+        result = memlake.replay(make_trace(rows), policy, "1GiB", timeline=samples)
+        assert max(result.timeline.allocated) == result.peak_allocated == 302 * MIB
+        assert max(result.timeline.held) == result.peak_held >= 302 * MIB
+        # It is in the sample that covers its row, and in no other.
+        at = np.flatnonzero(result.timeline.allocated == 302 * MIB)
+        first, last = result.timeline.rows[at[0]], result.timeline.rows[at[-1] + 1]
+        assert first <= 2 * spike + 1 < last
+
+
 def test_a_timeline_begins_with_what_was_there_before_the_history(tmp_path):
     job = TorchJob()
     job.is_recording = False

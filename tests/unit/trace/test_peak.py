@@ -94,6 +94,15 @@ def test_sizes_beyond_64_bits_are_summed():
     assert trace.peak().rows[0].nbytes == 3 * 2**62
 
 
+def test_pandas_gets_one_line_per_call_site():
+    pytest.importorskip("pandas")
+    frame = Trace([Op.ALLOCATE] * 3, [0, 1, 2], [700, 5000, 9], tag=[1, 0, 1], tags=["a", "b"]).peak().to_pandas()
+    assert list(frame.columns) == ["site", "rule", "file", "line", "function", "bytes", "count"]
+    assert frame["site"].tolist() == ["a", "b"]
+    assert frame["bytes"].tolist() == [5120, 1024 + 512]
+    assert frame["count"].tolist() == [1, 2]
+
+
 def test_without_pandas_to_pandas_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ConfigError, match="pip install pandas"):
