@@ -140,12 +140,15 @@ def _what_to_do(comparison: Comparison) -> str:
     ways = []
     if defaults := [result for result in fitting if result.policy == default_policy()]:
         ways.append(f"use {_least_driver_time(defaults).label}")
-    if torchs := [result for result in fitting if isinstance(result.options, TorchOptions)]:
-        options = _least_driver_time(torchs).options
+    torchs = [result for result in fitting if isinstance(result.options, TorchOptions)]
+    if settable := [result for result in torchs if comparison.settings.can_set(result.options)]:
+        options = _least_driver_time(settable).options
         note = comparison.settings.note_for(options)
         ways.append(f"set {comparison.settings.line_for(options)}" + (f" ({note})" if note else ""))
     if ways:
         return ", or ".join(ways)
+    if torchs:
+        return "torch_npu documents no variable that sets their options"
     usable = [result for result in fitting if result.policy not in _FOR_COMPARISON]
     if usable:
         return f"use {_least_driver_time(usable).label}"

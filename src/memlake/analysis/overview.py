@@ -10,7 +10,10 @@ from memlake.analysis.held_split import split_held
 from memlake.analysis.reproducing import reproduce
 from memlake.analysis.shortage_verdict import judge_shortage
 from memlake.analysis.step_peaks import step_peaks_of
+from memlake.errors import ConfigError
 from memlake.printable import Printable
+from memlake.replaying.capacity import whole_device
+from memlake.replaying.gpus import CONTEXT_RESERVE
 from memlake.replaying.running import to_trace
 from memlake.units import format_bytes, parse_bytes
 
@@ -51,6 +54,8 @@ class Overview(Printable, report="overview"):
         steps: the steps of the job; empty if they are not known.
         steps_known_by: how the steps are known; empty if they are not.
         notes: what a reader must know before trusting the figures.
+        capacity: the memory of the whole device, if the caller named it; else None.
+        origin: where the capacity comes from, as a sentence; empty if the caller gave it as a size.
     """
 
     source: str
@@ -71,6 +76,8 @@ class Overview(Printable, report="overview"):
     steps: tuple[StepPeak, ...] = field(default=(), repr=False)
     steps_known_by: str = ""
     notes: tuple[str, ...] = ()
+    capacity: int | None = None
+    origin: str = ""
 
     def __repr__(self) -> str:
         what = f"{self.num_rows} rows, history {self.history.kind}, peak {format_bytes(self.peak.nbytes)} live"
@@ -86,6 +93,8 @@ class Overview(Printable, report="overview"):
             "allocations": self.num_allocations,
             "streams": self.num_streams,
             "device": self.device,
+            "capacity": self.capacity,
+            "capacity_origin": self.origin,
             "held_on_devices": dict(self.held_on_devices),
             "private_pools": dict(self.private_pools),
             "history": self.history.kind,
@@ -106,19 +115,25 @@ class Overview(Printable, report="overview"):
         }
 
 
-def overview(trace: Trace | str | os.PathLike[str], *, capacity: Size | None = None) -> Overview:
+def overview(
+    trace: Trace | str | os.PathLike[str], *, capacity: Size | None = None, reserve: Size | None = None
+) -> Overview:
     """Describes what a file tells about a job.
 
     Args:
         trace: the trace, or the path of its file.
-        capacity: the memory of the whole device, such as ``"80GiB"``. With it, the verdict of a shortage can tell what
-            was outside PyTorch.
+        capacity: the memory of the whole device, as a size or as the name of a GPU such as ``"a100-80gb"``. With it,
+            the verdict of a shortage can tell what was outside PyTorch.
+        reserve: what the CUDA context takes of it, which is not counted as taken by others. None: 512 MiB.
 
     Raises:
-        ConfigError: if the capacity is not a size.
+        ConfigError: if an argument cannot be used, or there is a reserve without a capacity.
         TraceError: if the file is not a trace. If there is no such file, it is also a FileNotFoundError.
     """
-    nbytes = None if capacity is None else parse_bytes(capacity, what="capacity", round_down=True)
+    if reserve is not None and capacity is None:
+        raise ConfigError("reserve is a part of the memory of the device: give that, too, with capacity")
+    device_size, origin = (None, "") if capacity is None else whole_device(capacity)
+    kept = CONTEXT_RESERVE if reserve is None else parse_bytes(reserve, what="reserve", round_down=True)
     trace = to_trace(trace)
     metadata = trace.metadata
     steps, known_by = step_peaks_of(trace)
@@ -137,12 +152,14 @@ def overview(trace: Trace | str | os.PathLike[str], *, capacity: Size | None = N
         at_end=split_held(trace),
         held_peak=held_peak_of(trace),
         peak=trace.peak(),
-        shortage=judge_shortage(trace, nbytes),
+        shortage=judge_shortage(trace, device_size, kept),
         num_shortages=len(trace.shortages),
         reproduction=reproduce(trace),
         steps=steps,
         steps_known_by=known_by,
         notes=trace.caveats,
+        capacity=device_size,
+        origin=origin,
     )
 
 

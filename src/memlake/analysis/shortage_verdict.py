@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memlake.analysis.free_pieces import free_pieces_at, pending_at
+from memlake.replaying.gpus import CONTEXT_RESERVE
 from memlake.trace import Op
 from memlake.units import format_bytes
 
@@ -26,9 +27,6 @@ VERDICTS = {
 }
 """What a verdict means, by its name."""
 
-_CONTEXT = 2**30
-"""The memory of a device that the CUDA context and the driver need. It is not counted as taken by others."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class ShortageVerdict:
@@ -44,6 +42,7 @@ class ShortageVerdict:
         in_other_pools: free memory in other pools, which the request could not have.
         outside: the memory of the device that neither PyTorch held nor the driver had free; None if the memory of the
             device is not known.
+        reserve: the part of `outside` that is counted for the CUDA context, and not as taken by others.
     """
 
     kind: str
@@ -53,6 +52,7 @@ class ShortageVerdict:
     pending: int
     in_other_pools: int
     outside: int | None
+    reserve: int = CONTEXT_RESERVE
 
     @property
     def sentence(self) -> str:
@@ -70,6 +70,8 @@ class ShortageVerdict:
         had = had or f"the driver had {format_bytes(driver or 0)} more"
         if self.outside is not None:
             had += f", and {format_bytes(self.outside)} of the device were outside PyTorch"
+            if self.reserve:
+                had += f", of which {format_bytes(self.reserve)} are counted for the CUDA context"
         end = "" if shortage.is_last else " The job went on after it."
         return (
             f"PyTorch ran out of memory at row {shortage.row}: it asked for {format_bytes(shortage.requested)} and "
@@ -85,16 +87,18 @@ class ShortageVerdict:
             "pending": self.pending,
             "in_other_pools": self.in_other_pools,
             "outside": self.outside,
+            "reserve": None if self.outside is None else self.reserve,
             "sentence": self.sentence,
         }
 
 
-def judge_shortage(trace: Trace, capacity: int | None = None) -> ShortageVerdict | None:
+def judge_shortage(trace: Trace, capacity: int | None = None, reserve: int = CONTEXT_RESERVE) -> ShortageVerdict | None:
     """Returns the verdict of the last shortage of a trace; None if it has none.
 
     Args:
         trace: the trace of a snapshot.
         capacity: the memory of the whole device in bytes, if it is known. A snapshot does not have it.
+        reserve: the bytes of it that the CUDA context takes.
     """
     shortage = trace.oom
     if shortage is None:
@@ -114,11 +118,12 @@ def judge_shortage(trace: Trace, capacity: int | None = None) -> ShortageVerdict
     outside = None
     if capacity is not None and shortage.capacity is not None and capacity >= shortage.capacity:
         outside = capacity - shortage.capacity
-    kind = _kind(shortage, free, pending, elsewhere, outside)
+    others = None if outside is None else outside - reserve
+    kind = _kind(shortage, free, pending, elsewhere, others)
     if pieces is None and kind == "scattered":
         # The free memory may include that of private pools, which the request could not have.
         certain = max(free - trace.free_in_private_pools, 0)
-        kind = kind if _kind(shortage, certain, pending, elsewhere, outside) == kind else "unknown"
+        kind = kind if _kind(shortage, certain, pending, elsewhere, others) == kind else "unknown"
     return ShortageVerdict(
         kind=kind,
         shortage=shortage,
@@ -127,10 +132,11 @@ def judge_shortage(trace: Trace, capacity: int | None = None) -> ShortageVerdict
         pending=pending,
         in_other_pools=elsewhere,
         outside=outside,
+        reserve=reserve,
     )
 
 
-def _kind(shortage: RecordedShortage, free: int, pending: int, elsewhere: int, outside: int | None) -> str:
+def _kind(shortage: RecordedShortage, free: int, pending: int, elsewhere: int, others: int | None) -> str:
     if shortage.is_limited:
         return "limit"
     missing = shortage.requested - free - (shortage.device_free or 0)
@@ -144,7 +150,7 @@ def _kind(shortage: RecordedShortage, free: int, pending: int, elsewhere: int, o
         return "pending" if pending >= elsewhere else "private pool"
     if shortage.device_free is None:
         return "unknown"
-    if outside is not None and outside - _CONTEXT + pending + elsewhere >= missing:
+    if others is not None and others + pending + elsewhere >= missing:
         return "outside"
     return "no memory"
 

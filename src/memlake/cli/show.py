@@ -48,7 +48,13 @@ def add_to(commands: _Commands) -> None:
     parser.add_argument(
         "--capacity",
         metavar="SIZE",
-        help="the memory of the whole device, such as 80GiB: tells memory outside PyTorch apart",
+        help="the memory of the whole device, as 80GiB, or the name of a GPU such as a100-80gb: tells memory outside "
+        "PyTorch apart",
+    )
+    parser.add_argument(
+        "--reserve",
+        metavar="SIZE",
+        help="what the CUDA context takes of it, which is not counted as taken by others (default: 512MiB)",
     )
     parser.add_argument(
         "--sites", metavar="N", default="10", help="how many call sites of the peak to print (default: %(default)s)"
@@ -64,7 +70,7 @@ def _run(arguments: argparse.Namespace) -> int:
     num_sites = _count(arguments.sites)
     trace = load_trace(arguments)
     with Progress("verifying"):
-        found = overview(trace, capacity=arguments.capacity)
+        found = overview(trace, capacity=arguments.capacity, reserve=arguments.reserve)
     if arguments.json:
         print_json({"trace": arguments.trace} | found.to_json())
     else:

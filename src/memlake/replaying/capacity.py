@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from memlake.errors import ConfigError
-from memlake.replaying.gpus import GPUS, close_gpus, find_gpu
+from memlake.replaying.gpus import GPUS, Gpu, close_gpus, find_gpu
 from memlake.units import Size, format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     from memlake.trace import Recorded, Trace
 
-__all__ = ["GRID", "LARGEST_DEVICE", "Capacity", "capacity_of", "known_capacity", "limit_of"]
+__all__ = ["GRID", "LARGEST_DEVICE", "Capacity", "capacity_of", "known_capacity", "limit_of", "whole_device"]
 
 GRID = 2 * 2**20
 """Capacities are multiples of this: the granularity of CUDA devices, and the smallest emulated device."""
@@ -59,11 +59,33 @@ def capacity_of(trace: Trace, capacity: Size | None, reserve: Size | None = None
         return Capacity(known, f"The file gives the size of the device: {format_bytes(known)}.")
     if gpu := find_gpu(capacity):
         usable = gpu.usable(reserve)
-        origin = f"{gpu.name} has {format_bytes(gpu.nbytes)} ({gpu.source})"
         less = gpu.nbytes - usable
-        return _in_range(usable, origin + (f", less {format_bytes(less)} for the CUDA context." if less else "."))
+        kept = f", less {format_bytes(less)} for the CUDA context." if less else "."
+        return _in_range(usable, _origin(gpu) + kept)
+    return _in_range(_size(capacity))
+
+
+def whole_device(capacity: Size) -> Capacity:
+    """Returns the memory of a whole device, that of the CUDA context included.
+
+    Args:
+        capacity: a size, or the name of a GPU.
+
+    Raises:
+        ConfigError: if the capacity is neither a size nor a GPU, or is out of range.
+    """
+    if gpu := find_gpu(capacity):
+        return _in_range(gpu.nbytes, f"{_origin(gpu)}.")
+    return _in_range(_size(capacity))
+
+
+def _origin(gpu: Gpu) -> str:
+    return f"{gpu.name} has {format_bytes(gpu.nbytes)} ({gpu.source})"
+
+
+def _size(capacity: Size) -> int:
     try:
-        return _in_range(parse_bytes(capacity, what="capacity", round_down=True))
+        return parse_bytes(capacity, what="capacity", round_down=True)
     except ConfigError as error:
         if not isinstance(capacity, str):
             raise

@@ -64,6 +64,8 @@ def _facts(found: Overview) -> list[tuple[str, str]]:
     pools = len(found.private_pools)
     device = "" if found.device is None else f"{found.device} of {len(found.held_on_devices)} in the file, "
     facts.append(("device", f"{device}{streams}, {pools} private pool{'s' * (pools != 1)}"))
+    if found.capacity is not None:
+        facts.append(("capacity", found.origin.removesuffix(".") or format_bytes(found.capacity)))
     if found.at_end is not None:
         end = found.at_end
         largest = format_bytes(end.largest_free) if end.largest_free else "none"

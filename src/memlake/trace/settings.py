@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 
 __all__ = ["JobSettings", "policy_of_settings"]
 
-_OLD_NAME, _NEW_NAME = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
+_OLD_NAME, _NEW_NAME, _NPU_NAME = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_NPU_ALLOC_CONF"
 # torch 2.9 introduced the new name but ignores expandable_segments under it (pytorch/pytorch issue 183387), so only
 # later versions are told the new name alone.
 _READS_NEW_NAME = (2, 10)
 _KNOWS_NEW_NAME = (2, 9)
 _HAS_EXPANDABLE = (2, 1)
+# Ascend documents these options for torch_npu (hiascend.com, "PYTORCH_NPU_ALLOC_CONF", since CANN 8.0.RC1): with
+# expandable segments the other two must have their defaults.
+_OF_NPU = frozenset({"max_split_size_mb", "garbage_collection_threshold", "expandable_segments"})
 
 
 @dataclass(frozen=True)
@@ -54,21 +57,37 @@ class JobSettings:
             options = ExpandableOptions() if is_expandable else CachingOptions()
             return cls(options, versions, accelerator, str(error))
 
+    def can_set(self, options: Options) -> bool:
+        """Whether an environment variable can make the job's PyTorch use these options."""
+        if not isinstance(options, TorchOptions):
+            return False
+        if self.accelerator != "npu":
+            return True
+        names = [part.partition(":")[0] for part in options.to_torch().split(",")]
+        is_alone = names == ["expandable_segments"] or not isinstance(options, ExpandableOptions)
+        return is_alone and _OF_NPU.issuperset(names)
+
     def line_for(self, options: Options) -> str:
         """Returns the assignment that makes the job's PyTorch use these options, such as ``"NAME=VALUE"``.
 
         torch before 2.9 reads only ``PYTORCH_CUDA_ALLOC_CONF``. Later versions read it, too, so it is the name if the
-        version is not known.
+        version is not known. torch_npu reads ``PYTORCH_NPU_ALLOC_CONF``, which has fewer options.
 
         Raises:
-            ConfigError: if PyTorch has no such allocator.
+            ConfigError: if PyTorch has no such allocator, or torch_npu does not document such options.
         """
         if not isinstance(options, TorchOptions):
             raise ConfigError(f"PyTorch has no allocator {options.name}")
-        return f"{_NEW_NAME if self.torch.is_from(_READS_NEW_NAME) else _OLD_NAME}={options.to_torch()}"
+        if not self.can_set(options):
+            raise ConfigError(f"torch_npu does not document the options {options.to_torch()}")
+        name = _NEW_NAME if self.torch.is_from(_READS_NEW_NAME) else _OLD_NAME
+        return f"{_NPU_NAME if self.accelerator == 'npu' else name}={options.to_torch()}"
 
     def note_for(self, options: Options) -> str:
         """Returns what a reader must know about `line_for`, for parentheses; empty if there is nothing."""
+        if self.accelerator == "npu":
+            needs = "Ascend HDK 23.0.0 or later; " if isinstance(options, ExpandableOptions) else ""
+            return f"{needs}an estimate, because torch_npu's allocator differs from PyTorch's"
         if isinstance(options, ExpandableOptions) and self.torch.is_before(_HAS_EXPANDABLE):
             return "in torch 2.1 or later"
         if not self.torch.is_before(_KNOWS_NEW_NAME) and not self.torch.is_from(_READS_NEW_NAME):
@@ -102,7 +121,7 @@ def policy_of_settings(settings: object, is_expandable: bool = False) -> TorchOp
 
 def _from_text(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the options that only the text of the environment variable names, not the settings beside it."""
-    for name in (_OLD_NAME, _NEW_NAME):
+    for name in (_OLD_NAME, _NEW_NAME, _NPU_NAME):
         text = settings.get(name)
         if isinstance(text, str) and text.strip():
             try:

@@ -1,12 +1,13 @@
 """What an overview says of complete, warm, cut and state-only files, and its verdicts of shortages."""
 
 import json
+from functools import partial
 
 import pytest
 
 from helpers.torch_snapshots import MIB, Refused, TorchJob, late_job, scattered_job
-from memlake import ConfigError, Trace
-from memlake.analysis import overview
+from memlake import ConfigError, Trace, replay
+from memlake.analysis import advise, compare, overview
 from memlake.trace import Op, load_example
 
 
@@ -145,10 +146,13 @@ def test_no_memory_at_all_and_memory_outside_pytorch(file_of):
     path = file_of(refused(job, 500))
     assert overview(path).shortage.kind == "no memory"
     assert overview(path).shortage.outside is None
-    # 2 GiB of 6 GiB are outside. The context may have 1 GiB of them; the other suffices for the missing 404 MiB.
-    verdict = overview(path, capacity="6GiB").shortage
-    assert (verdict.kind, verdict.outside) == ("outside", 2048 * MIB)
-    assert overview(path, capacity="5GiB").shortage.kind == "no memory"
+    # 1 GiB of 5 GiB is outside. The context has 512 MiB of them; the rest suffices for the missing 404 MiB.
+    verdict = overview(path, capacity="5GiB").shortage
+    assert (verdict.kind, verdict.outside, verdict.reserve) == ("outside", 1024 * MIB, 512 * MIB)
+    assert "1 GiB of the device were outside PyTorch, of which 512 MiB are counted for the CUDA" in verdict.sentence
+    assert overview(path, capacity="4.8GiB").shortage.kind == "no memory"
+    assert overview(path, capacity="5GiB", reserve="1GiB").shortage.kind == "no memory"
+    assert overview(path, capacity="4.5GiB", reserve=0).shortage.kind == "outside"
     # A capacity below what PyTorch had is none of this device.
     assert overview(path, capacity="2GiB").shortage.outside is None
 
@@ -252,6 +256,32 @@ def test_the_json_is_json(file_of):
     assert text["verification"]["is_exact"] is True
     assert sum(site["bytes"] for site in text["peak"]["sites"]) == text["peak"]["bytes"]
     assert (text["policy"], text["options"]) == ("caching", "")
+
+
+def test_a_capacity_may_be_the_name_of_a_gpu(file_of):
+    job = TorchJob(4096)
+    job.alloc(4000)
+    found = overview(file_of(refused(job, 500)), capacity="RTX 3070")
+    assert (found.shortage.kind, found.capacity) == ("outside", int(7.78 * 2**30))
+    assert found.origin == "3070 has 7.78 GiB (akshitac8/OW-DETR#46)."
+    assert "\ncapacity  3070 has 7.78 GiB (akshitac8/OW-DETR#46)\n" in str(found)
+
+
+def test_a_reserve_without_a_device_is_refused():
+    with pytest.raises(ConfigError, match="reserve is a part of the memory of the device"):
+        overview(Trace([Op.ALLOCATE], [0], [5]), reserve="1GiB")
+
+
+@pytest.mark.parametrize("name", ["a100-80g", "h10", "4091"])
+def test_a_gpu_that_is_not_known_gets_a_suggestion(name):
+    given = Trace([Op.ALLOCATE], [0], [5])
+    for ask in (overview, compare, advise, partial(replay, policy="caching")):
+        with pytest.raises(ConfigError) as refusal:
+            ask(given, capacity=name)
+        if name == "4091":
+            assert "between 2 MiB and 16 TiB" in str(refusal.value)
+        else:
+            assert "did you mean" in str(refusal.value)
 
 
 def test_a_capacity_that_is_no_size_is_refused():

@@ -1,6 +1,7 @@
 import pytest
 
-from helpers.torch_snapshots import MIB, TorchJob
+import memlake
+from helpers.torch_snapshots import MIB, TorchJob, scattered_job
 from memlake import ConfigError
 from memlake.policies import CachingOptions, ExpandableOptions, LakeOptions
 from memlake.trace import JobSettings, TorchVersions, caveats_of
@@ -107,6 +108,30 @@ def test_a_snapshot_of_torch_npu_is_recognised_by_its_padding(load):
     assert any("The snapshot is of torch_npu, not of CUDA" in text for text in caveats_of(trace))
     named = npu_snapshot(0) | {"allocator_settings": {"PYTORCH_NPU_ALLOC_CONF": ""}}
     assert load(named).settings.accelerator == "npu"
+
+
+def test_torch_npu_is_told_its_own_variable_and_only_options_that_it_documents():
+    npu = JobSettings(CachingOptions(), accelerator="npu")
+    assert npu.line_for(ExpandableOptions()) == "PYTORCH_NPU_ALLOC_CONF=expandable_segments:True"
+    line = npu.line_for(CachingOptions(max_split_size="64MiB"))
+    assert line == "PYTORCH_NPU_ALLOC_CONF=expandable_segments:False,max_split_size_mb:64"
+    assert "Ascend HDK 23.0.0" in npu.note_for(ExpandableOptions())
+    assert "estimate" in npu.note_for(CachingOptions())
+    for options in (ExpandableOptions(max_split_size="64MiB"), CachingOptions(roundup_power2_divisions=4)):
+        assert JobSettings().can_set(options)
+        assert not npu.can_set(options)
+        with pytest.raises(ConfigError, match="torch_npu does not document"):
+            npu.line_for(options)
+
+
+def test_a_comparison_of_a_torch_npu_snapshot_names_no_variable_of_cuda(load):
+    trace = load(scattered_job().snapshot() | {"allocator_settings": {"PYTORCH_NPU_ALLOC_CONF": ""}})
+    found = memlake.compare(trace, policies=["caching", "expandable"])
+    assert [result.outcome for result in found] == ["oom", "ok"]
+    assert "set PYTORCH_NPU_ALLOC_CONF=expandable_segments:True (Ascend HDK 23.0.0 or later" in found.sentence
+    assert "CUDA_ALLOC_CONF" not in str(found)
+    divided = memlake.compare(trace, policies=["caching", "expandable_segments:True,max_split_size_mb:2000"])
+    assert "torch_npu documents no variable that sets their options" in divided.sentence
 
 
 def test_private_pools_and_other_devices_are_named(load):
