@@ -52,7 +52,7 @@ class Overview(Printable, report="overview"):
         num_shortages: how many requests PyTorch refused; the last 100 are counted.
         reproduction: how well a replay of what the job ran under reproduces the file; None if it is no snapshot.
         steps: the steps of the job; empty if they are not known.
-        steps_known_by: how the steps are known; empty if they are not.
+        steps_known_by: how the steps are known, or why they are not, without a full stop.
         notes: what a reader must know before trusting the figures.
         capacity: the memory of the whole device, if the caller named it; else None.
         origin: where the capacity comes from, as a sentence; empty if the caller gave it as a size.
@@ -116,7 +116,11 @@ class Overview(Printable, report="overview"):
 
 
 def overview(
-    trace: Trace | str | os.PathLike[str], *, capacity: Size | None = None, reserve: Size | None = None
+    trace: Trace | str | os.PathLike[str],
+    *,
+    capacity: Size | None = None,
+    reserve: Size | None = None,
+    steps: bool = True,
 ) -> Overview:
     """Describes what a file tells about a job.
 
@@ -125,6 +129,7 @@ def overview(
         capacity: the memory of the whole device, as a size or as the name of a GPU such as ``"a100-80gb"``. With it,
             the verdict of a shortage can tell what was outside PyTorch.
         reserve: what the CUDA context takes of it, which is not counted as taken by others. None: 512 MiB.
+        steps: whether to look for steps, which takes a second for a million rows.
 
     Raises:
         ConfigError: if an argument cannot be used, or there is a reserve without a capacity.
@@ -136,7 +141,7 @@ def overview(
     kept = CONTEXT_RESERVE if reserve is None else parse_bytes(reserve, what="reserve", round_down=True)
     trace = to_trace(trace)
     metadata = trace.metadata
-    steps, known_by = step_peaks_of(trace)
+    found, known_by = step_peaks_of(trace) if steps else ((), "they were not asked for")
     source = metadata.get("source")
     device = metadata.get("device")
     return Overview(
@@ -155,7 +160,7 @@ def overview(
         shortage=judge_shortage(trace, device_size, kept),
         num_shortages=len(trace.shortages),
         reproduction=reproduce(trace),
-        steps=steps,
+        steps=found,
         steps_known_by=known_by,
         notes=trace.caveats,
         capacity=device_size,

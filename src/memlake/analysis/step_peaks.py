@@ -1,4 +1,4 @@
-"""The steps of a job and their live peaks, from the steps of a trace or from the annotations of a snapshot."""
+"""The steps of a job and their live peaks: from the steps of a trace, from annotations, or from a period."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlake.trace import Op
-from memlake.trace.live_bytes import rounded
-from memlake.trace.refused import refused_rows
+from memlake.analysis.live_rows import live_after_rows
+from memlake.analysis.request_period import find_period
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from memlake.trace import Trace
 
 __all__ = ["StepPeak", "step_peaks_of"]
@@ -46,22 +43,34 @@ class StepPeak:
 
 
 def step_peaks_of(trace: Trace) -> tuple[tuple[StepPeak, ...], str]:
-    """Returns the steps of a trace, and how they are known; no steps and an empty text if they are not.
+    """Returns the steps of a trace and how they are known; no steps and why they are not known.
 
     A step of a snapshot ends where an annotation ends that PyTorch's profiler or its optimizers make. The rows after
-    the last end, an incomplete step, are the last step.
+    the last end, an incomplete step, are the last step. Without such annotations the steps are inferred from a period
+    of the requests; the rows before the first and after the last whole period are in no step then.
     """
     if trace.steps:
         found, how = [(step.number, step.start, step.stop) for step in trace.steps], "the rows of the trace name them"
     else:
         found, how = _from_annotations(trace)
     if not found:
-        return (), ""
-    live = _live_after_rows(trace)
+        found, how = _from_period(trace)
+    if not found:
+        return (), how
+    live = live_after_rows(trace)
     steps = tuple(
         StepPeak(number, start, stop, int(live[start:stop].max()), int(live[stop - 1])) for number, start, stop in found
     )
     return steps, how
+
+
+def _from_period(trace: Trace) -> tuple[list[tuple[int, int, int]], str]:
+    if trace.history.kind == "state":
+        return [], "the file has no history"
+    period, reason = find_period(trace)
+    if period is None:
+        return [], f"no rows and no annotations name them, and no period shows them: {reason}"
+    return [(number, first, last) for number, (first, last) in enumerate(pairwise(period.rows))], period.sentence
 
 
 def _from_annotations(trace: Trace) -> tuple[list[tuple[int, int, int]], str]:
@@ -84,16 +93,3 @@ def _from_annotations(trace: Trace) -> tuple[list[tuple[int, int, int]], str]:
         how = f"the annotations {prefix.rstrip('#')} end them"
         return [(number, first, last) for number, (first, last) in enumerate(spans)], how
     return [], ""
-
-
-def _live_after_rows(trace: Trace) -> npt.NDArray[np.int64]:
-
-    allocates = trace.op == Op.ALLOCATE
-    # A forged file may have sizes whose sum overflows; clipping keeps the figure a number.
-    sizes = np.minimum(rounded(np.where(refused_rows(trace), np.uint64(0), trace.bytes)), np.uint64(2**40))
-    change = np.zeros(len(trace), np.int64)
-    change[allocates] = sizes[allocates].astype(np.int64)
-    frees = np.isin(trace.op, (Op.FREE, Op.FREE_ON))
-    change[frees] = -change[allocates][trace.id[frees]]
-    live: npt.NDArray[np.int64] = np.cumsum(change)
-    return live

@@ -59,7 +59,11 @@ def add_to(commands: _Commands) -> None:
     parser.add_argument(
         "--sites", metavar="N", default="10", help="how many call sites of the peak to print (default: %(default)s)"
     )
-    parser.add_argument("--steps", action="store_true", help="print the live peak of each step, if steps are known")
+    parser.add_argument(
+        "--steps",
+        action="store_true",
+        help="print the live peak of each step: as the file names them, or inferred from requests that repeat",
+    )
     add_json(parser)
     parser.set_defaults(run=_run)
 
@@ -70,7 +74,12 @@ def _run(arguments: argparse.Namespace) -> int:
     num_sites = _count(arguments.sites)
     trace = load_trace(arguments)
     with Progress("verifying"):
-        found = overview(trace, capacity=arguments.capacity, reserve=arguments.reserve)
+        found = overview(
+            trace,
+            capacity=arguments.capacity,
+            reserve=arguments.reserve,
+            steps=arguments.steps or arguments.json,
+        )
     if arguments.json:
         print_json({"trace": arguments.trace} | found.to_json())
     else:

@@ -102,9 +102,7 @@ def _add_split(page: Page, split: HeldSplit) -> None:
 def _add_steps(page: Page, found: Overview) -> None:
     page.line()
     if not found.steps:
-        page.paragraph(
-            "The steps are not known: the trace has no rows for them, and the file no annotations that end them."
-        )
+        page.paragraph(f"The steps are not known: {found.steps_known_by}.")
         return
     page.paragraph(f"{len(found.steps)} step{'s' * (len(found.steps) != 1)}; {found.steps_known_by}.")
     rows = [
