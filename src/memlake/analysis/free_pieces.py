@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlake.trace import Op
+from memlake.trace.columns import is_free
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,7 +84,7 @@ def pending_at(trace: Trace, row: int) -> list[int]:
     used = np.zeros(trace.num_allocations, np.bool_)
     used[trace.id[:row][before == Op.RECORD_STREAM]] = True
     freed = np.zeros(trace.num_allocations, np.bool_)
-    freed[trace.id[:row][np.isin(before, (Op.FREE, Op.FREE_ON))]] = True
+    freed[trace.id[:row][is_free(before)]] = True
     freed[trace.id[:row][before == Op.EVENT_DONE]] = False
     pending: list[int] = np.flatnonzero(used & freed).tolist()
     return pending
@@ -144,7 +145,7 @@ def _blocks_at(trace: Trace, recorded: Recorded, row: int) -> list[tuple[int, in
     born = np.flatnonzero(trace.op == Op.ALLOCATE)
     is_there = born < row
     before = trace.op[:row]
-    is_there[trace.id[:row][np.isin(before, (Op.FREE, Op.FREE_ON))]] = False
+    is_there[trace.id[:row][is_free(before)]] = False
     is_there[pending_at(trace, row)] = True
     rows = born[is_there]
     sizes = [-(-nbytes // _UNIT) * _UNIT for nbytes in trace.bytes[rows].tolist()]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from memlake.trace import Op
+from memlake.trace.columns import is_free
 from memlake.trace.live_bytes import rounded
 from memlake.trace.refused import refused_rows
 
@@ -25,7 +26,7 @@ def live_after_rows(trace: Trace) -> npt.NDArray[np.int64]:
     sizes = np.minimum(rounded(np.where(refused_rows(trace), np.uint64(0), trace.bytes)), np.uint64(2**40))
     change = np.zeros(len(trace), np.int64)
     change[allocates] = sizes[allocates].astype(np.int64)
-    frees = np.isin(trace.op, (Op.FREE, Op.FREE_ON))
+    frees = is_free(trace.op)
     change[frees] = -change[allocates][trace.id[frees]]
     live: npt.NDArray[np.int64] = np.cumsum(change)
     return live

@@ -30,6 +30,7 @@ __all__ = [
     "BadRowError",
     "Columns",
     "as_column",
+    "has_stream",
     "is_free",
     "normalize",
     "read_only",
@@ -51,10 +52,26 @@ class BadRowError(Exception):
         self.hint = hint
 
 
-# The operations that use each cell.
+def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Makes an array read-only and returns it."""
+    array.flags.writeable = False
+    return array
+
+
+def _table(*operations: Op) -> npt.NDArray[np.bool_]:
+    """Returns which operations are among these. `table[op]` is faster than `numpy.isin`."""
+    table = np.zeros(max(Op) + 1, np.bool_)
+    table[list(operations)] = True
+    return read_only(table)
+
+
+# The operations that use each cell, that free, and that refer to an earlier allocation.
 WITH_BYTES = (Op.ALLOCATE, Op.TRIM, Op.PREALLOCATE)
-WITH_STREAM = (Op.ALLOCATE, Op.RECORD_STREAM, Op.FREE_ON, Op.PREALLOCATE)
-WITHOUT_ID = (Op.SYNCHRONIZE, Op.EMPTY_CACHE, Op.TRIM, Op.PREALLOCATE)
+_WITH_BYTES = _table(*WITH_BYTES)
+_WITH_STREAM = _table(Op.ALLOCATE, Op.RECORD_STREAM, Op.FREE_ON, Op.PREALLOCATE)
+_WITHOUT_ID = _table(Op.SYNCHRONIZE, Op.EMPTY_CACHE, Op.TRIM, Op.PREALLOCATE)
+_FREES = _table(Op.FREE, Op.FREE_ON)
+_REFERS = _table(Op.FREE, Op.FREE_ON, Op.RECORD_STREAM, Op.EVENT_DONE)
 
 
 @dataclass(frozen=True)
@@ -72,15 +89,16 @@ class Columns:
         return len(self.op)
 
 
-def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Makes an array read-only and returns it."""
-    array.flags.writeable = False
-    return array
-
-
 def is_free(op: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     """Returns which rows free an allocation."""
-    return np.isin(op, (Op.FREE, Op.FREE_ON))
+    frees: npt.NDArray[np.bool_] = _FREES[op]
+    return frees
+
+
+def has_stream(op: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    """Returns which rows name a stream."""
+    named: npt.NDArray[np.bool_] = _WITH_STREAM[op]
+    return named
 
 
 def as_column(
@@ -139,9 +157,9 @@ def normalize(
         if column is not None and len(column) != rows:
             raise BadRowError(min(len(column), rows), f"column {name} has {len(column)} rows and column op has {rows}")
     # Other programs leave arbitrary values in unused cells. Zeros make traces with the same meaning equal.
-    nbytes[~np.isin(op, WITH_BYTES)] = 0
-    streams[~np.isin(op, WITH_STREAM)] = 0
-    ids[np.isin(op, WITHOUT_ID)] = 0
+    nbytes[~_WITH_BYTES[op]] = 0
+    streams[~_WITH_STREAM[op]] = 0
+    ids[_WITHOUT_ID[op]] = 0
     _refuse_first((op == Op.STEP) & (ids >= 2**32), lambda row: f"step {ids[row]} is not below 2^32")
     numbered = _number_allocations(op, ids)
     _check_lives(op, ids, numbered)
@@ -162,17 +180,12 @@ def _refuse_first(wrong: npt.NDArray[np.bool_], why: Callable[[int], str]) -> No
         raise BadRowError(row, why(row))
 
 
-def _refers(op: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-    """Returns which rows refer to an earlier allocation."""
-    return np.isin(op, (Op.FREE, Op.FREE_ON, Op.RECORD_STREAM, Op.EVENT_DONE))
-
-
 def _number_allocations(op: npt.NDArray[np.uint8], ids: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Returns the id column with the number of each allocation as its id. Rows without an allocation keep their id."""
     allocated = ids[op == Op.ALLOCATE]
     if len(allocated) > MOST_ALLOCATIONS:
         raise BadRowError(0, f"{len(allocated)} allocations are more than the {MOST_ALLOCATIONS} that ids can name")
-    refers = _refers(op)
+    refers = _REFERS[op]
     if np.array_equal(allocated, np.arange(len(allocated), dtype=np.uint64)):
         _refuse_first(refers & (ids >= len(allocated)), lambda row: _unknown(op, ids, row))
         return ids
@@ -200,7 +213,7 @@ def _check_lives(op: npt.NDArray[np.uint8], ids: npt.NDArray[np.uint64], numbere
     """Checks that each allocation is freed once, recorded on streams while it is live, and done after its free."""
     born = np.flatnonzero(op == Op.ALLOCATE)
     rows = np.arange(len(op))
-    refers = np.flatnonzero(_refers(op))
+    refers = np.flatnonzero(_REFERS[op])
     early = np.zeros(len(op), np.bool_)
     early[refers] = born[numbered[refers]] > refers
     _refuse_first(early, lambda row: _unknown(op, ids, row))

@@ -23,6 +23,7 @@ from memlake.trace.accelerator import accelerator_of
 from memlake.trace.building import build
 from memlake.trace.columns import read_only
 from memlake.trace.context import Context, Label
+from memlake.trace.distinct import distinct
 from memlake.trace.history_of_snapshot import EventSummary, free_in_pools, history_of, pools_of
 from memlake.trace.initial_layout import Allocations, Carried, initial_segments
 from memlake.trace.operations import Op
@@ -106,7 +107,7 @@ class _Import:
         self._num_events = {number: record.num_events for number, record in snapshot.devices.items()}
         self._segments = np.flatnonzero(snapshot.columns["device"] == device)
         handles = (self._rows["stream"], self._others["stream"], self._columns["stream"][self._segments])
-        self._streams = StreamNumbers(np.unique(np.concatenate(handles)).tolist())
+        self._streams = StreamNumbers(distinct(np.concatenate(handles)).tolist())
 
     def trace(self) -> Trace:
         """Returns the trace of the device."""
@@ -145,7 +146,7 @@ class _Import:
         stack = np.where(self._rows["op"] == Op.ALLOCATE, self._rows["stack"], 0)
         tags = {"": 0}
         tag_of_stack = np.zeros(len(stacks), np.uint32)
-        for number in np.unique(stack).tolist():
+        for number in distinct(stack).tolist():
             if innermost[number] >= 0:
                 text = _tag_of(stacks.frame(int(innermost[number])))
                 tag_of_stack[number] = tags.setdefault(text, len(tags))
@@ -212,22 +213,26 @@ class _Import:
                 strict=True,
             )
         ]
-        segments, first = [], 0
-        for place in self._segments.tolist():
-            last = first + int(starts[place + 1] - starts[place])
-            segments.append(
-                RecordedSegment(
-                    int(columns["address"][place]),
-                    int(columns["nbytes"][place]),
-                    self._streams.of(int(columns["stream"][place])),
-                    "small" if columns["is_small"][place] else "large",
-                    bool(columns["is_expandable"][place]),
-                    (int(columns["pool_first"][place]), int(columns["pool_second"][place])),
-                    tuple(blocks[first:last]),
-                )
+        chosen = self._segments
+        numbers = [columns[name][chosen].tolist() for name in ("address", "nbytes", "pool_first", "pool_second")]
+        flags = [columns[name][chosen].tolist() for name in ("is_small", "is_expandable")]
+        streams = self._streams.of_all(columns["stream"][chosen]).tolist()
+        # The blocks of the device are in the order of its segments.
+        edges = [0, *np.cumsum(np.diff(starts)[chosen]).astype(np.int64).tolist()]
+        return tuple(
+            RecordedSegment(
+                address,
+                nbytes,
+                stream,
+                "small" if is_small else "large",
+                bool(is_expandable),
+                (pool_first, pool_second),
+                tuple(blocks[first:last]),
             )
-            first = last
-        return tuple(segments)
+            for address, nbytes, pool_first, pool_second, is_small, is_expandable, stream, first, last in zip(
+                *numbers, *flags, streams, edges[:-1], edges[1:], strict=True
+            )
+        )
 
     def _metadata(self, recorded: Recorded) -> dict[str, Any]:
         segments, settings = recorded.final, self._settings

@@ -10,7 +10,7 @@ address of a later allocation there shows where the block ended.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -89,7 +89,18 @@ def initial_segments(
     for segment, next_segment in zip(bare, ends, strict=False):
         first = bisect_left(addresses, segment.address)
         last = bisect_left(addresses, min(segment.address + segment.nbytes, next_segment))
-        segments.append(replace(segment, blocks=tuple(_blocks(segment, carried[first:last], later))))
+        segments.append(
+            # dataclasses.replace takes longer than finding the blocks.
+            RecordedSegment(
+                segment.address,
+                segment.nbytes,
+                segment.stream,
+                segment.kind,
+                segment.is_expandable,
+                segment.pool,
+                tuple(_blocks(segment, carried[first:last], later)),
+            )
+        )
     return tuple(segments)
 
 
@@ -134,21 +145,24 @@ def _blocks(segment: RecordedSegment, carried: Sequence[Carried], later: Allocat
     """Returns the blocks that tile a segment."""
     blocks: list[RecordedBlock] = []
     at, end = segment.address, segment.address + segment.nbytes
-    for place, allocation in enumerate(carried):
-        limit = carried[place + 1].address if place + 1 < len(carried) else end
-        if allocation.address > at:
-            blocks.append(RecordedBlock(at, allocation.address - at, 0, "free", None))
-        nbytes = min(_block_size(segment, allocation, limit, later), limit - allocation.address)
-        blocks.append(RecordedBlock(allocation.address, nbytes, allocation.requested, "live", allocation.id))
-        at = allocation.address + nbytes
+    limits = [*(allocation.address for allocation in carried[1:]), end]
+    for allocation, limit in zip(carried, limits, strict=False):
+        address, size = allocation.address, allocation.nbytes
+        if address > at:
+            blocks.append(RecordedBlock(at, address - at, 0, "free", None))
+        if size is None:
+            size = _block_size(segment, allocation, limit, later)
+        if size > limit - address:
+            size = limit - address
+        blocks.append(RecordedBlock(address, size, allocation.requested, "live", allocation.id))
+        at = address + size
     if at < end:
         blocks.append(RecordedBlock(at, end - at, 0, "free", None))
     return blocks
 
 
 def _block_size(segment: RecordedSegment, allocation: Carried, limit: int, later: Allocations) -> int:
-    if allocation.nbytes is not None:
-        return allocation.nbytes
+    """Returns the size of the block of an allocation that is freed during the record."""
     size = max(-(-allocation.requested // ROUNDING) * ROUNDING, ROUNDING)
     has_slack = segment.kind == "large" and not segment.is_expandable
     gap = limit - (allocation.address + size)

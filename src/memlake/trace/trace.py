@@ -12,6 +12,7 @@ from memlake.errors import ConfigError
 from memlake.trace import columns as column_rules
 from memlake.trace.caveats import caveats_of
 from memlake.trace.cutting import cut
+from memlake.trace.distinct import distinct
 from memlake.trace.failure import TraceFileError
 from memlake.trace.history import History
 from memlake.trace.live_bytes import peak_of
@@ -261,8 +262,7 @@ class Trace:
     @cached_property
     def num_streams(self) -> int:
         """The number of different streams in the rows."""
-        named = np.isin(self.op, column_rules.WITH_STREAM)
-        return len(np.unique(self.stream[named]))
+        return len(distinct(self.stream[column_rules.has_stream(self.op)]))
 
     @cached_property
     def peak_live(self) -> int:
