@@ -143,7 +143,9 @@ class Fit(Printable, report="fit"):
         if sizes:
             least = sizes[0]
             more = [f"{result.label} {format_bytes(result.min_capacity or 0)}" for result in sizes[1:]]
-            parts.append(f"{least.label} needs a device of {format_bytes(least.min_capacity or 0)}")
+            # The replay of a trace with a doubt needs less than the job did.
+            needs = "needs at least" if least.result.doubt else "needs"
+            parts.append(f"{least.label} {needs} a device of {format_bytes(least.min_capacity or 0)}")
             if more:
                 parts.append(f"{listed(more)}")
         beyond = [result.label for result in self.results if result.min_capacity is None]

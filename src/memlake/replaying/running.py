@@ -128,15 +128,22 @@ def run(
 
 def _doubt(trace: Trace, options: Options, capacity: int, budget: int, peak_held: int) -> str:
     """Returns why a replay in which every request found memory does not show that the job fits; empty if it does."""
-    if trace.oom is not None and options == trace.settings.policy and capacity <= (trace.oom.capacity or 0):
-        return (
-            "PyTorch ran out of memory on such a device, and the replay of what the job ran under does not: memory was "
-            "taken that the replay does not model, for instance by private pools, a limit, or before the history."
-        )
     held_back = trace.free_in_private_pools
+    pools = (
+        f"Private pools held back {format_bytes(held_back)} of free memory when the snapshot was taken. memlake does "
+        "not model them: the replay gives that memory to other requests, PyTorch does not."
+    )
+    if trace.oom is not None and options == trace.settings.policy and capacity <= (trace.oom.capacity or 0):
+        refused = "PyTorch ran out of memory on such a device, and the replay of what the job ran under does not"
+        if held_back:
+            return f"{refused}. {pools}"
+        return (
+            f"{refused}: memory was taken that the replay does not model, for instance by private pools, a limit, or "
+            "before the history."
+        )
     if held_back and peak_held + held_back > budget:
-        pools = f"Private pools held back {format_bytes(held_back)} of free memory"
-        return f"{pools}, which the replay gives to other requests."
+        total = format_bytes(peak_held + held_back)
+        return f"{pools} With that on top, the {format_bytes(peak_held)} that {options.label} holds would be {total}."
     return ""
 
 

@@ -70,7 +70,12 @@ def _pools(trace: Trace) -> str:
     shown = ", ".join(f"({name})" for name in list(pools)[:_MOST_NAMES])
     more = ", ..." if len(pools) > _MOST_NAMES else ""
     what = "private pools" if len(pools) > 1 else "private pool"
+    free = trace.free_in_private_pools
+    held_back = (
+        f"{format_bytes(free)} of that are free, and other requests cannot have them" if free else "none is free"
+    )
+    held = f"{format_bytes(sum(sizes))} are held in {len(pools)} {what} ({shown}{more}: CUDA graphs or MemPool)"
     return (
-        f"{format_bytes(sum(sizes))} are held in {len(pools)} {what} ({shown}{more}: CUDA graphs or MemPool). A replay "
-        "puts their requests into the common pool, so the free memory that they hold back is not in the figures."
+        f"{held}; {held_back}. memlake does not model private pools: a replay serves their requests from the common "
+        "pool, so its figures lack the free memory that they hold back."
     )

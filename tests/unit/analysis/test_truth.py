@@ -152,7 +152,16 @@ def test_private_pools_hold_back_memory_that_a_replay_would_use(file_of):
     died = memlake.compare(path)
     assert {result.outcome for result in died} == {"unknown"}
     assert "PyTorch ran out of memory on such a device, and the replay" in died.sentence
-    assert memlake.compare(path, "540MiB")["caching"].outcome == "unknown"
+    assert "Private pools held back 200 MiB of free memory" in died.sentence
+    larger = memlake.compare(path, "540MiB")["caching"]
+    assert larger.outcome == "unknown"
+    assert "memlake does not model them" in larger.sentence
+    assert "With that on top, the 450 MiB that caching holds would be 650 MiB." in larger.sentence
+    assert "caching needs at least a device of" in memlake.fit(path, "caching").sentence
+    # What needs no replay is not affected.
+    shown = memlake.overview(path)
+    assert (shown.shortage.kind, shown.at_end.in_private_pools) == ("private pool", 200 * MIB)
+    assert "; 200 MiB of that are free, and other requests cannot have them." in shown.notes[0]
     assert memlake.compare(path, "700MiB")["caching"].outcome == "ok"
 
 
