@@ -10,51 +10,23 @@ import numpy as np
 
 from memlake.errors import ConfigError
 from memlake.printable import Printable
-from memlake.trace.call_sites import BEFORE, CallSite, call_site_of
-from memlake.trace.categories import RULES, UNKNOWN, category_of
-from memlake.trace.columns import is_free
-from memlake.trace.live_bytes import peak_of, rounded
-from memlake.trace.operations import Op
+from memlake.trace.categories import RULES, UNKNOWN
+from memlake.trace.live_bytes import peak_of
+from memlake.trace.live_set import SiteRow, live_after
 from memlake.trace.refused import refused_rows
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from memlake.trace.columns import Columns
     from memlake.trace.trace import Trace
 
-__all__ = ["Peak", "PeakRow", "peak_of_trace"]
+__all__ = ["Peak", "PeakRow", "categories_of", "peak_of_trace"]
 
 
-@dataclass(frozen=True)
-class PeakRow:
-    """What one call site had live at the peak.
-
-    Attributes:
-        site: the call site.
-        nbytes: its live bytes, each request rounded up to 512.
-        count: the number of its live allocations.
-        categories: its bytes by category; a key is a category of `memlake.trace.categories`.
-    """
-
-    site: CallSite
-    nbytes: int
-    count: int
-    categories: Mapping[str, int] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns the fields as a dict."""
-        return {
-            "site": self.site.text,
-            "rule": self.site.rule,
-            "file": self.site.filename,
-            "line": self.site.line,
-            "function": self.site.function,
-            "bytes": self.nbytes,
-            "count": self.count,
-            "categories": dict(self.categories),
-        }
+PeakRow = SiteRow
+"""A row of a peak: what one call site had live at it."""
 
 
 @dataclass(frozen=True)
@@ -153,50 +125,17 @@ def peak_of_trace(trace: Trace, columns: Columns) -> Peak:
         return Peak(None, 0, 0, scope, (), {})
     if scope == "moment":
         row = len(columns) - 1
-    born = np.flatnonzero(columns.op == Op.ALLOCATE)
-    died = np.full(len(born), len(columns))
-    frees = np.flatnonzero(is_free(columns.op))
-    died[columns.id[frees]] = frees
-    live = np.flatnonzero((born <= row) & (died > row) & (accepted.bytes[born] > 0))
-    sizes = rounded(accepted.bytes[born[live]]).tolist()
+    live = live_after(trace, row)
     if scope == "moment":
-        nbytes = sum(sizes)
-    return _grouped(trace, row, nbytes, scope, (born[live].tolist(), died[live].tolist(), sizes))
+        nbytes = live.nbytes
+    rows = live.by_site(trace, num_before=0 if scope == "moment" else trace.num_carried)
+    return Peak(row, nbytes, len(live), scope, rows, categories_of(rows))
 
 
-def _grouped(trace: Trace, row: int, nbytes: int, scope: str, live: tuple[list[int], list[int], list[int]]) -> Peak:
-    context = trace.context
-    num_before = 0 if scope == "moment" else trace.num_carried
-    sites: dict[int | str, CallSite] = {}
-    decided: dict[tuple[int, int], str] = {}
-    total: dict[CallSite, int] = defaultdict(int)
-    count: dict[CallSite, int] = defaultdict(int)
-    parts: dict[CallSite, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for start, end, size in zip(*live, strict=True):
-        if context is None:
-            tag = trace.tags[trace.tag[start]] if trace.tags else ""
-            site = sites.setdefault(tag, CallSite(tag[:200], "tag") if tag else call_site_of(()))
-            category = UNKNOWN
-        else:
-            stack = int(context.stack[start])
-            free = int(context.stack[end]) if end < len(trace) else 0
-            if stack not in sites:
-                sites[stack] = call_site_of(context.stacks[stack])
-            if (stack, free) not in decided:
-                decided[stack, free] = category_of(context.stacks[stack], context.stacks[free])
-            site, category = sites[stack], decided[stack, free]
-        if site.rule == "none" and start < num_before:
-            site = CallSite(BEFORE, "none")
-        total[site] += size
-        count[site] += 1
-        parts[site][category] += size
-    rows = tuple(
-        PeakRow(site, total[site], count[site], dict(parts[site]))
-        for site in sorted(total, key=lambda site: (-total[site], site))
-    )
+def categories_of(rows: Iterable[SiteRow]) -> dict[str, int]:
+    """Returns the bytes of rows by category, the largest first and unknown ones last."""
     categories: dict[str, int] = defaultdict(int)
     for one in rows:
         for category, size in one.categories.items():
             categories[category] += size
-    ordered = dict(sorted(categories.items(), key=lambda item: (item[0] == UNKNOWN, -item[1])))
-    return Peak(row, nbytes, len(live[0]), scope, rows, ordered)
+    return dict(sorted(categories.items(), key=lambda item: (item[0] == UNKNOWN, -item[1])))

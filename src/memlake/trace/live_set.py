@@ -1,0 +1,136 @@
+"""The allocations that are live after a row of a trace, by call site and by category."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memlake.trace.call_sites import BEFORE, CallSite, call_site_of
+from memlake.trace.categories import UNKNOWN, category_of
+from memlake.trace.columns import is_free
+from memlake.trace.live_bytes import rounded
+from memlake.trace.operations import Op
+from memlake.trace.refused import refused_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+    from memlake.trace.trace import Trace
+
+__all__ = ["LiveSet", "SiteRow", "live_after", "site_of_tag"]
+
+_LONGEST_TAG = 200
+
+
+@dataclass(frozen=True)
+class SiteRow:
+    """What one call site has live.
+
+    Attributes:
+        site: the call site.
+        nbytes: its live bytes, each request rounded up to 512.
+        count: the number of its live allocations.
+        categories: its bytes by category; a key is a category of `memlake.trace.categories`.
+    """
+
+    site: CallSite
+    nbytes: int
+    count: int
+    categories: Mapping[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the fields as a dict."""
+        return {
+            "site": self.site.text,
+            "rule": self.site.rule,
+            "file": self.site.filename,
+            "line": self.site.line,
+            "function": self.site.function,
+            "bytes": self.nbytes,
+            "count": self.count,
+            "categories": dict(self.categories),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class LiveSet:
+    """The allocations that are live after a row. A request that the program's allocator refused is never live.
+
+    Attributes:
+        row: the row.
+        born: the row of each allocation.
+        died: the row that frees it; the length of the trace if none does.
+        sizes: its bytes, rounded up to 512.
+    """
+
+    row: int
+    born: npt.NDArray[np.int64] = field(repr=False)
+    died: npt.NDArray[np.int64] = field(repr=False)
+    sizes: npt.NDArray[np.uint64] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.born)
+
+    @property
+    def nbytes(self) -> int:
+        """The sum of the sizes."""
+        return sum(self.sizes.tolist())
+
+    def by_site(self, trace: Trace, *, num_before: int = 0, by_tag: bool = False) -> tuple[SiteRow, ...]:
+        """Groups the allocations by call site, the largest first.
+
+        Args:
+            trace: the trace.
+            num_before: the number of rows that were allocated before the recording, for sites that are not known.
+            by_tag: whether to take the tags of the trace for its call sites, also if it has stacks.
+        """
+        context = None if by_tag else trace.context
+        sites: dict[int | str, CallSite] = {}
+        decided: dict[tuple[int, int], str] = {}
+        total: dict[CallSite, int] = defaultdict(int)
+        count: dict[CallSite, int] = defaultdict(int)
+        parts: dict[CallSite, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        for start, end, size in zip(self.born.tolist(), self.died.tolist(), self.sizes.tolist(), strict=True):
+            if context is None:
+                tag = trace.tags[trace.tag[start]] if trace.tags else ""
+                if tag not in sites:
+                    sites[tag] = site_of_tag(tag)
+                site, category = sites[tag], UNKNOWN
+            else:
+                stack = int(context.stack[start])
+                free = int(context.stack[end]) if end < len(trace) else 0
+                if stack not in sites:
+                    sites[stack] = call_site_of(context.stacks[stack])
+                if (stack, free) not in decided:
+                    decided[stack, free] = category_of(context.stacks[stack], context.stacks[free])
+                site, category = sites[stack], decided[stack, free]
+            if site.rule == "none" and start < num_before:
+                site = CallSite(BEFORE, "none")
+            total[site] += size
+            count[site] += 1
+            parts[site][category] += size
+        return tuple(
+            SiteRow(site, total[site], count[site], dict(parts[site]))
+            for site in sorted(total, key=lambda site: (-total[site], site))
+        )
+
+
+def live_after(trace: Trace, row: int) -> LiveSet:
+    """Returns what is live after a row of a trace."""
+    born = np.flatnonzero(trace.op == Op.ALLOCATE)
+    died = np.full(len(born), len(trace))
+    frees = np.flatnonzero(is_free(trace.op))
+    died[trace.id[frees]] = frees
+    accepted = np.where(refused_rows(trace), np.uint64(0), trace.bytes)
+    live = np.flatnonzero((born <= row) & (died > row) & (accepted[born] > 0))
+    return LiveSet(row, born[live], died[live], rounded(accepted[born[live]]))
+
+
+def site_of_tag(tag: str) -> CallSite:
+    """Returns the call site that a tag stands for."""
+    return CallSite(tag[:_LONGEST_TAG], "tag") if tag else call_site_of(())
