@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memlake import driver, emulator, errors, policies, sharing, trace, vmm
     from memlake._native import __version__
-    from memlake.analysis import advise, compare, fit
+    from memlake.analysis import advise, compare, diff, fit, never_freed
     from memlake.analysis.overview import overview
     from memlake.device import Device, Event, Stream, devices
     from memlake.emulator.emulated_device import EmulatedDevice, EmulatedDevices, emulate
@@ -62,6 +62,7 @@ __all__ = [
     "current_pool",
     "default_pool",
     "devices",
+    "diff",
     "driver",
     "emulate",
     "emulator",
@@ -69,6 +70,7 @@ __all__ = [
     "errors",
     "fit",
     "native_library",
+    "never_freed",
     "overview",
     "policies",
     "policy",
@@ -99,10 +101,12 @@ _HOMES = {
     "current_pool": "pool",
     "default_pool": "pool",
     "devices": "device",
+    "diff": "analysis",
     "emulate": "emulator.emulated_device",
     "emulator_library": "libraries",
     "fit": "analysis",
     "native_library": "libraries",
+    "never_freed": "analysis",
     "overview": "analysis",
     "policy": "policies",
     "replay": "replaying",

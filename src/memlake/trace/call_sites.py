@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
     from memlake.trace.stacks import Frame
 
-__all__ = ["BEFORE", "CallSite", "call_site_of", "is_in_torch", "is_python"]
+__all__ = ["BEFORE", "KNOWN_RULES", "CallSite", "call_site_of", "is_in_torch", "is_python"]
 
 _NO_SITE = "(no stack recorded)"
 BEFORE = "(allocated before the recording)"
+KNOWN_RULES = frozenset({"program", "library", "autograd", "tag"})
+"""The rules that find a call site: by a Python frame, a node of autograd or a tag."""
 _INSTALLED = re.compile(r"/(?:site|dist)-packages/")
 _PYTHON_LIBRARY = re.compile(r"/lib(?:64)?/python\d[^/]*/(?!(?:site|dist)-packages/)|^<frozen ")
 # A checkout of PyTorch is recognised by the parts of the package; a folder of a user may be called torch as well.

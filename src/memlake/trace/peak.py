@@ -10,6 +10,7 @@ import numpy as np
 
 from memlake.errors import ConfigError
 from memlake.printable import Printable
+from memlake.trace.call_sites import KNOWN_RULES
 from memlake.trace.categories import RULES, UNKNOWN
 from memlake.trace.live_bytes import peak_of
 from memlake.trace.live_set import SiteRow, live_after
@@ -64,7 +65,7 @@ class Peak(Printable, report="peak"):
     @property
     def with_site(self) -> int:
         """The bytes whose call site is known: by a Python frame, a node of autograd or a tag."""
-        return sum(row.nbytes for row in self.rows if row.site.rule in ("program", "library", "autograd", "tag"))
+        return sum(row.nbytes for row in self.rows if row.site.rule in KNOWN_RULES)
 
     @property
     def sentence(self) -> str:
