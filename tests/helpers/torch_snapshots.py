@@ -22,6 +22,13 @@ OF_SNAPSHOTS = (("allocator_settings", (2, 3)), ("external_annotations", (2, 6))
 FRAMES = [{"filename": "/home/someone/train.py", "line": 12, "name": "forward"}]
 
 
+def frame_at(place: str) -> dict[str, Any]:
+    """A frame of a stack as PyTorch writes it, of a place such as "/home/someone/train.py:12 forward"."""
+    where, _, name = place.partition(" ")
+    filename, _, line = where.rpartition(":")
+    return {"filename": filename, "line": int(line), "name": name}
+
+
 @dataclass
 class Piece:
     """A block of a segment."""
@@ -50,6 +57,7 @@ class TorchJob:
         self.torch = torch
         self.stacks = stacks
         self.is_recording = True
+        self.frames_now = FRAMES
         self.events: list[dict[str, Any]] = []
         self.segments: list[list[Piece]] = []
         self.frames: dict[int, list[dict[str, Any]]] = {}
@@ -66,6 +74,14 @@ class TorchJob:
     @property
     def held(self) -> int:
         return sum(piece.nbytes for segment in self.segments for piece in segment)
+
+    def alloc_at(self, place: str, mib: float, *below: str) -> int:
+        """Asks for memory at a call site such as "/home/someone/train.py:12 forward", which calls functions below."""
+        self.frames_now = [*({"filename": "??", "line": 0, "name": name} for name in below), frame_at(place)]
+        try:
+            return self.alloc(mib)
+        finally:
+            self.frames_now = FRAMES
 
     def alloc(self, mib: float, pool: tuple[int, int] = (0, 0)) -> int:
         """Asks for memory and returns its address."""
@@ -87,7 +103,7 @@ class TorchJob:
             segment.insert(segment.index(piece) + 1, rest)
             piece.nbytes = size
         piece.requested, piece.is_live = size, True
-        self.frames[piece.address] = FRAMES if self.stacks and self.is_recording else []
+        self.frames[piece.address] = self.frames_now if self.stacks and self.is_recording else []
         self._event("alloc", piece.address, size, pool)
         return piece.address
 
@@ -146,7 +162,7 @@ class TorchJob:
             self.events.append(
                 {"action": action, **({} if address is None else {"addr": address}), "size": size, "stream": 0,
                  "time_us": 1_700_000_000_000_000 + len(self.events), "compile_context": "N/A", "user_metadata": "",
-                 "pool_id": pool, "frames": FRAMES if self.stacks else [], **more}
+                 "pool_id": pool, "frames": self.frames_now if self.stacks else [], **more}
             )  # fmt: skip
 
     def _segment(self, pieces: list[Piece]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class DiffSide:
     """What one side of a difference is. Sizes are bytes.
 
     Attributes:
-        name: the file, or the step.
+        name: the file, or the step; empty for a trace that is no file.
         source: what wrote the file, such as ``"PyTorch snapshot"``; empty if the file does not say.
         device: the number of the device; None if the file does not name one.
         step: the number of the step; None for a whole trace.

@@ -151,7 +151,7 @@ def diff(
     _refuse_other_devices(first, second, any_device)
     scope = "job" if first.history.kind == second.history.kind == "complete" else "recorded part"
     is_same = first is second or first == second
-    return _diff(side_of(first, _name(a) or "A"), side_of(second, _name(b) or "B"), is_same=is_same, scope=scope)
+    return _diff(side_of(first, _name(a)), side_of(second, _name(b)), is_same=is_same, scope=scope)
 
 
 def _diff(one: tuple[DiffSide, Moments], other: tuple[DiffSide, Moments], *, is_same: bool, scope: str) -> Diff:

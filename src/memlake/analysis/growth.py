@@ -31,7 +31,7 @@ class GrowthRow(NamedTuple):
         name: the call site in B, or in A if B does not have it; or the class of sizes.
         match: ``"same"``; ``"moved"``: B has it at another line or in another folder; ``"best fit"``: as moved, but
             A and B have different numbers of call sites in that function, so the pair is the most likely one;
-            ``"only in A"`` or ``"only in B"``: the other job never allocated there.
+            ``"only in A"`` or ``"only in B"``: the other file has no allocation of it, live or not.
         bytes_a, bytes_b: the live bytes, each request rounded up to 512.
         count_a, count_b: the number of live allocations.
         site_a, site_b: the call site in each; None if it has none there, and for a class of sizes.

@@ -47,8 +47,7 @@ def add_to(commands: _Commands) -> None:
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    what = "a PyTorch memory snapshot, an RMM log or a trace of memlake; or the name of an example"
-    parser.add_argument("a", metavar="A", help=what)
+    parser.add_argument("a", metavar="A", help="a snapshot, or any other TRACE that memlake show takes")
     parser.add_argument("b", metavar="B", nargs="?", help="the later one; leave it out with --steps and --never-freed")
     parser.add_argument("--steps", metavar=("N", "M"), nargs=2, help="compare two steps of A, by their numbers")
     parser.add_argument(
@@ -88,9 +87,11 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0 if unfreed.is_known else EXIT_CODES["unknown"]
     if steps is not None:
         found = diff(first, steps=(steps[0], steps[1]))
+        names = [f"{side.name} of {arguments.a}" for side in (found.a, found.b)]
     else:
         found = diff(first, _load(arguments.b, devices[1]), any_device=arguments.device is not None)
-        found = replace(found, a=replace(found.a, name=arguments.a), b=replace(found.b, name=arguments.b))
+        names = [arguments.a, arguments.b]
+    found = replace(found, a=replace(found.a, name=names[0]), b=replace(found.b, name=names[1]))
     if arguments.json:
         print_json({"trace": arguments.a} | found.to_json())
     else:

@@ -37,8 +37,9 @@ def page_of(found: Diff, *, num_sites: int = 10) -> Page:
     """
     page = Page()
     for letter, side in (("A", found.a), ("B", found.b)):
-        page.line(f"{letter}  {shorten(side.name, 76)}")
-        page.line(f"   {_described(side)}")
+        if side.name:
+            page.line(f"{letter}  {shorten(side.name, 76)}")
+        page.line(f"{' ' if side.name else letter}  {_described(side)}")
     page.line()
     if found.is_same:
         page.paragraph(found.sentence)
@@ -113,6 +114,10 @@ def _add_growth(page: Page, growth: Growth, num_sites: int, title: str) -> None:
         page.line("nothing is live.")
         page.line()
         return
+    if not growth.grown and not growth.shrunk:
+        page.line(f"nothing grew and nothing shrank: {format_bytes(growth.bytes_b)} in both.")
+        page.line()
+        return
     lines = [*_lines(growth.grown, num_sites, "more that grew"), *_lines(growth.shrunk, num_sites, "more that shrank")]
     if same := growth.unchanged:
         lines.append(_sum(f"({len(same):,} unchanged)", same))
@@ -121,9 +126,7 @@ def _add_growth(page: Page, growth: Growth, num_sites: int, title: str) -> None:
     page.table(headers, shorten_to_fit(headers, lines))
     if growth.reached:
         page.paragraph(growth.reached)
-    marks = _marks([*growth.grown[:num_sites], *growth.shrunk[:num_sites]])
-    if marks:
-        page.paragraph(marks)
+    page.paragraph(_marks([*growth.grown[:num_sites], *growth.shrunk[:num_sites]]))
     page.line()
     if growth.has_categories:
         rows = [
@@ -174,10 +177,8 @@ def _marks(rows: Sequence[GrowthRow]) -> str:
     if any(_has_moved(row) and row.match == UNSURE for row in rows):
         texts.append("1?2: probably so")
     if any(row.match in (ONLY_A, ONLY_B) for row in rows):
-        texts.append("-: the job never allocates there")
-    if any(growth.count_a or growth.count_b for growth in rows):
-        texts.append("#: the number of live allocations")
-    return f"{'; '.join(texts)}."
+        texts.append("-: no such call site in the file")
+    return "; ".join([*texts, "#: the number of live allocations"]) + "."
 
 
 def _sum(name: str, rows: Sequence[GrowthRow]) -> tuple[str, ...]:
