@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 __all__ = ["shorten", "shorten_to_fit"]
 
-_WIDTH = 80
+_WIDTH = 78
+"""What fits on a terminal of 80 columns: rich draws an empty column on both sides of a table."""
 _SHORTEST, _LONGEST = 24, 60
 _SITE = re.compile(r"(.+?)(:\d+(?:[>?]\d+)?) (.+)")
 
