@@ -14,7 +14,7 @@ from memlake.analysis.unfreed import never_freed
 from memlake.errors import ConfigError
 from memlake.printable import Printable
 from memlake.replaying.running import to_trace
-from memlake.trace import caveats_of
+from memlake.trace.caveats import contradiction_of, other_devices_of
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ __all__ = ["Change", "Diff", "diff"]
 
 _WELL_KNOWN = 0.9
 _MOST_CHANGES = 30
+_MOST_SETTINGS = 200
 _LONGEST = 200
 
 
@@ -227,11 +228,14 @@ def _notes(
         verb = "has" if len(lacking) == 1 else "have"
         notes.append(f"{' and '.join(lacking)} {verb} no call sites, so allocations are compared by their sizes.")
     else:
+        tagged = [name for name, trace in zip("AB", traces, strict=True) if trace.context is None]
+        if len(tagged) == 1:
+            notes.append(f"{tagged[0]} has tags in place of stacks, so both files are compared by their tags.")
         notes += _notes_on_sites(growths)
     notes += [f"{a} in A is taken for {b} in B." for a, b in match.folders]
-    by_side = [() if side.step is not None else caveats_of(trace) for side, trace in zip(sides, traces, strict=True)]
-    for name, found, side in zip("AB", by_side, sides, strict=True):
-        notes += [f"{name}: {text}" for text in found if text != side.history.sentence]
+    if sides[0].step is None:
+        for name, trace in zip("AB", traces, strict=True):
+            notes += [f"{name}: {text}" for text in (contradiction_of(trace), other_devices_of(trace)) if text]
     return tuple(notes)
 
 
@@ -285,11 +289,12 @@ def _flat(settings: object) -> dict[str, str]:
     """Returns the settings of an untrusted file as texts, without those that only describe the recording."""
     if not isinstance(settings, dict):
         return {}
-    return {
-        str(name)[:_LONGEST]: str(value)[:_LONGEST]
-        for name, value in list(settings.items())[:1000]
-        if not str(name).startswith("trace_alloc")
-    }
+    flat: dict[str, str] = {}
+    for name, value in list(settings.items())[:_MOST_SETTINGS]:
+        parts = list(value.items())[:_MOST_SETTINGS] if isinstance(value, dict) else [("", value)]
+        for part, one in parts:
+            flat[f"{name}.{part}".removesuffix(".")[:_LONGEST]] = str(one)[:_LONGEST]
+    return {name: value for name, value in flat.items() if not name.startswith("trace_alloc")}
 
 
 def _refuse_other_devices(a: Trace, b: Trace, any_device: bool) -> None:

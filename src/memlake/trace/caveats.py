@@ -9,14 +9,20 @@ from memlake.units import format_bytes
 if TYPE_CHECKING:
     from memlake.trace.trace import Trace
 
-__all__ = ["caveats_of"]
+__all__ = ["caveats_of", "contradiction_of", "other_devices_of"]
 
 _MOST_NAMES = 8
 
 
 def caveats_of(trace: Trace) -> tuple[str, ...]:
     """Returns one sentence or two per caveat; empty for a complete trace of one device without private pools."""
-    found = [trace.history.sentence, _accelerator(trace), _contradiction(trace), _devices(trace), _pools(trace)]
+    found = [
+        trace.history.sentence,
+        _accelerator(trace),
+        contradiction_of(trace),
+        other_devices_of(trace),
+        _pools(trace),
+    ]
     if trace.settings.trouble:
         found.append(f"The settings in the file cannot be used ({trace.settings.trouble}); defaults were assumed.")
     return tuple(filter(None, found))
@@ -31,7 +37,8 @@ def _accelerator(trace: Trace) -> str:
     )
 
 
-def _contradiction(trace: Trace) -> str:
+def contradiction_of(trace: Trace) -> str:
+    """Returns how the requests and the segments of a file contradict each other; empty if they do not."""
     recorded = trace.recorded
     if recorded is None or trace.history.kind == "state":
         return ""
@@ -46,7 +53,8 @@ def _contradiction(trace: Trace) -> str:
     )
 
 
-def _devices(trace: Trace) -> str:
+def other_devices_of(trace: Trace) -> str:
+    """Returns which other devices the file has; empty if it has none."""
     events = trace.metadata.get("devices")
     held = trace.metadata.get("held_on_devices")
     if not isinstance(events, dict) or not isinstance(held, dict) or len(events) < 2:

@@ -134,7 +134,9 @@ def test_files_without_stacks_are_compared_by_size(trace_of):
 def test_a_file_with_tags_in_place_of_stacks_is_compared_by_tags(trace_of):
     a = trace_of(job_of({NET.format(10): [20]}))
     b = trace_of(job_of({NET.format(12): [50]})).without_context()
-    assert rows(memlake.diff(a, b).end) == {"net.py:12 forward": (20, 50, 1, 1, "moved")}
+    found = memlake.diff(a, b)
+    assert rows(found.end) == {"net.py:12 forward": (20, 50, 1, 1, "moved")}
+    assert "B has tags in place of stacks, so both files are compared by their tags." in found.notes
 
 
 def test_a_low_share_of_known_call_sites_is_said(trace_of):
@@ -150,11 +152,18 @@ def test_a_low_share_of_known_call_sites_is_said(trace_of):
 
 def test_settings_that_differ_are_listed(trace_of):
     first, second = job_of({NET.format(10): [20]}, torch=(2, 7)), job_of({NET.format(10): [20]}, torch=(2, 13))
-    second.settings = second.settings | {"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:64", "max_split_size": 64 * MIB}
+    second.settings = second.settings | {
+        "PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:64",
+        "max_split_size": 64 * MIB,
+        "roundup_power2_divisions": second.settings["roundup_power2_divisions"] | {"256": 4},
+        "trace_alloc_overflowed": False,
+    }
     changes = {change.name: (change.a, change.b) for change in memlake.diff(trace_of(first), trace_of(second)).changes}
     assert changes["torch"] == ("2.6 to 2.7", "2.12 or later")
     assert changes["max_split_size"] == ("-1", str(64 * MIB))
+    assert changes["roundup_power2_divisions.256"] == ("0", "4")
     assert changes["ran under"][0] == "caching"
+    assert "trace_alloc_overflowed" not in changes
     assert memlake.diff(trace_of(first), trace_of(first)).changes == ()
 
 
@@ -312,6 +321,13 @@ def test_all_that_is_printed_is_in_the_json(trace_of):
     assert as_json["peak"]["growth"] == found.peak.growth
     assert as_json["sentence"] == found.sentence
     assert [row["match"] for row in as_json["end"]["rows"]] == [row.match for row in found.end.rows]
+
+
+def test_a_notebook_shows_names_of_files_as_text(trace_of):
+    a, b = (trace_of(job_of({"/home/a/<b>.py:1 <script>": sizes})) for sizes in ([20], [20, 30]))
+    html = memlake.diff(a, b)._repr_html_()
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
 
 
 def test_categories_are_compared(trace_of):
