@@ -12,6 +12,7 @@ from memlake.analysis.held_split import split_held
 from memlake.analysis.step_peaks import step_peaks_of
 from memlake.errors import ConfigError
 from memlake.trace.live_set import live_after, live_bytes_after_rows
+from memlake.trace.peak import live_at_peak
 
 if TYPE_CHECKING:
     from memlake.analysis.step_peaks import StepPeak
@@ -136,10 +137,7 @@ def _moments(trace: Trace, step: StepPeak | None) -> tuple[LiveSet | None, LiveS
     if not len(trace):
         return None, None
     if step is None:
-        found = trace.peak()
-        end = live_after(trace, len(trace) - 1)
-        is_known = found.scope != "moment"
-        return (live_after(trace, found.row) if is_known and found.row is not None else None), end
+        return live_at_peak(trace), live_after(trace, len(trace) - 1)
     inside = live_bytes_after_rows(trace)[step.start : step.stop]
     peak_row = step.start + int(np.argmax(inside))
     return live_after(trace, peak_row), live_after(trace, step.stop - 1)

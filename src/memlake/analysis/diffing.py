@@ -15,6 +15,7 @@ from memlake.errors import ConfigError
 from memlake.printable import Printable
 from memlake.replaying.running import to_trace
 from memlake.trace.caveats import contradiction_of, other_devices_of
+from memlake.trace.live_set import SiteMemo
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
@@ -159,14 +160,16 @@ def _diff(one: tuple[DiffSide, Moments], other: tuple[DiffSide, Moments], *, is_
     (a, in_a), (b, in_b) = one, other
     trace_a, trace_b = in_a.trace, in_b.trace
     by_tag = trace_a.context is None or trace_b.context is None
-    sites = [called_below_sites(trace, by_tag=by_tag) for trace in (trace_a, trace_b)]
+    memo_a = SiteMemo()
+    memo_b = memo_a if trace_a is trace_b else SiteMemo()
+    sites = [called_below_sites(trace, memo, by_tag=by_tag) for trace, memo in ((trace_a, memo_a), (trace_b, memo_b))]
     lacking = [name for name, found in zip("AB", sites, strict=True) if all(site.rule == "none" for site in found)]
     match = SiteMatch({}) if lacking else match_sites(*sites)
     has_peaks = in_a.peak is not None and in_b.peak is not None
     growths = {}
     for moment in ("peak", "end") if has_peaks else ("end",):
         live = (getattr(in_a, moment), getattr(in_b, moment))
-        rows = (_by_site(live[0], trace_a, by_tag), _by_site(live[1], trace_b, by_tag))
+        rows = (_by_site(live[0], trace_a, by_tag, memo_a), _by_site(live[1], trace_b, by_tag, memo_b))
         if lacking:
             growths[moment] = growth_by_size(moment, live, rows)
             continue
@@ -188,9 +191,9 @@ def _diff(one: tuple[DiffSide, Moments], other: tuple[DiffSide, Moments], *, is_
     )
 
 
-def _by_site(live: LiveSet | None, trace: Trace, by_tag: bool) -> tuple[PeakRow, ...]:
+def _by_site(live: LiveSet | None, trace: Trace, by_tag: bool, memo: SiteMemo | None = None) -> tuple[PeakRow, ...]:
     num_before = 0 if trace.history.kind == "state" else trace.num_carried
-    return () if live is None else live.by_site(trace, num_before=num_before, by_tag=by_tag)
+    return () if live is None else live.by_site(trace, num_before=num_before, by_tag=by_tag, memo=memo)
 
 
 def _with_reached(growth: Growth, a: Moments, b: Moments, match: SiteMatch, by_tag: bool) -> Growth:

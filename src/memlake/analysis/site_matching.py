@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from memlake.analysis.file_matching import Place
     from memlake.trace import Frame, Trace
+    from memlake.trace.live_set import SiteMemo
 
 __all__ = ["MOVED", "SAME", "UNSURE", "SiteMatch", "called_below_sites", "match_sites"]
 
@@ -64,11 +65,12 @@ class _Located(NamedTuple):
     site: CallSite
 
 
-def called_below_sites(trace: Trace, *, by_tag: bool = False) -> dict[CallSite, Called]:
+def called_below_sites(trace: Trace, memo: SiteMemo, *, by_tag: bool = False) -> dict[CallSite, Called]:
     """Returns the call sites of all allocations of a trace, with the functions that were called below each.
 
     Args:
         trace: the trace.
+        memo: gets the call sites of the stacks.
         by_tag: whether to take the tags of the trace for its call sites, also if it has stacks.
     """
     born = trace.op == Op.ALLOCATE
@@ -78,7 +80,7 @@ def called_below_sites(trace: Trace, *, by_tag: bool = False) -> dict[CallSite, 
     found: dict[CallSite, set[str]] = defaultdict(set)
     for number in np.unique(trace.context.stack[born]).tolist():
         stack = trace.context.stacks[number]
-        site = call_site_of(stack)
+        site = memo.sites[number] = call_site_of(stack)
         names = found[site]
         if site.line and len(names) < _MOST_NAMES:
             names.update(_names_below(stack, site))

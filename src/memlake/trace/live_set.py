@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from memlake.trace.trace import Trace
 
-__all__ = ["LiveSet", "SiteRow", "live_after", "live_bytes_after_rows", "site_of_tag"]
+__all__ = ["LiveSet", "SiteMemo", "SiteRow", "live_after", "live_bytes_after_rows", "site_of_tag"]
 
 _LONGEST_TAG = 200
 
@@ -57,6 +57,19 @@ class SiteRow:
         }
 
 
+@dataclass
+class SiteMemo:
+    """The call sites and the categories of stacks that were found before. It belongs to one trace.
+
+    Attributes:
+        sites: the call site of each stack, by its number, or of each tag, by its text.
+        categories: the category of each pair of stacks: of an allocation and of its free.
+    """
+
+    sites: dict[int | str, CallSite] = field(default_factory=dict)
+    categories: dict[tuple[int, int], str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, eq=False)
 class LiveSet:
     """The allocations that are live after a row. A request that the program's allocator refused is never live.
@@ -86,17 +99,20 @@ class LiveSet:
         is_youngest = self.born == self.row
         return LiveSet(self.row, self.born[is_youngest], self.died[is_youngest], self.sizes[is_youngest])
 
-    def by_site(self, trace: Trace, *, num_before: int = 0, by_tag: bool = False) -> tuple[SiteRow, ...]:
+    def by_site(
+        self, trace: Trace, *, num_before: int = 0, by_tag: bool = False, memo: SiteMemo | None = None
+    ) -> tuple[SiteRow, ...]:
         """Groups the allocations by call site, the largest first.
 
         Args:
             trace: the trace.
             num_before: the number of rows that were allocated before the recording, for sites that are not known.
             by_tag: whether to take the tags of the trace for its call sites, also if it has stacks.
+            memo: what earlier calls for this trace have found; it is extended.
         """
         context = None if by_tag else trace.context
-        sites: dict[int | str, CallSite] = {}
-        decided: dict[tuple[int, int], str] = {}
+        memo = memo or SiteMemo()
+        sites, decided = memo.sites, memo.categories
         total: dict[CallSite, int] = defaultdict(int)
         count: dict[CallSite, int] = defaultdict(int)
         parts: dict[CallSite, dict[str, int]] = defaultdict(lambda: defaultdict(int))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from memlake.errors import ConfigError
 from memlake.printable import Printable
 from memlake.trace.call_sites import KNOWN_RULES
 from memlake.trace.categories import RULES, UNKNOWN
+from memlake.trace.columns import Columns
 from memlake.trace.live_bytes import peak_of
 from memlake.trace.live_set import SiteRow, live_after
 from memlake.trace.refused import refused_rows
@@ -20,10 +21,10 @@ from memlake.units import format_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from memlake.trace.columns import Columns
+    from memlake.trace.live_set import LiveSet
     from memlake.trace.trace import Trace
 
-__all__ = ["Peak", "PeakRow", "categories_of", "peak_of_trace"]
+__all__ = ["Peak", "PeakRow", "categories_of", "live_at_peak", "peak_of_trace"]
 
 
 PeakRow = SiteRow
@@ -111,26 +112,30 @@ class Peak(Printable, report="peak"):
         return f"<memlake.Peak of the {self.scope}: {format_bytes(self.nbytes)}, {sites}>"
 
 
-def peak_of_trace(trace: Trace, columns: Columns) -> Peak:
-    """Returns the peak of a trace.
-
-    Args:
-        trace: the trace.
-        columns: its columns.
-    """
-    refused = refused_rows(trace)
-    accepted = replace(columns, bytes=np.where(refused, np.uint64(0), columns.bytes))
-    nbytes, row = peak_of(accepted)
+def peak_of_trace(trace: Trace) -> Peak:
+    """Returns the peak of a trace."""
+    nbytes, row = _bytes_and_row(trace)
     scope = {"complete": "job", "state": "moment"}.get(trace.history.kind, "recorded part")
     if row is None:
         return Peak(None, 0, 0, scope, (), {})
     if scope == "moment":
-        row = len(columns) - 1
+        row = len(trace) - 1
     live = live_after(trace, row)
     if scope == "moment":
         nbytes = live.nbytes
     rows = live.by_site(trace, num_before=0 if scope == "moment" else trace.num_carried)
     return Peak(row, nbytes, len(live), scope, rows, categories_of(rows))
+
+
+def live_at_peak(trace: Trace) -> LiveSet | None:
+    """Returns what was live at the peak; None if nothing is allocated, or if the trace has no history."""
+    row = _bytes_and_row(trace)[1]
+    return None if row is None or trace.history.kind == "state" else live_after(trace, row)
+
+
+def _bytes_and_row(trace: Trace) -> tuple[int, int | None]:
+    accepted = np.where(refused_rows(trace), np.uint64(0), trace.bytes)
+    return peak_of(Columns(trace.op, trace.id, accepted, trace.stream, trace.tag, trace.time))
 
 
 def categories_of(rows: Iterable[SiteRow]) -> dict[str, int]:

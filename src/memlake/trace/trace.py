@@ -276,7 +276,7 @@ class Trace:
 
     def peak(self) -> Peak:
         """Returns what was live at the peak, by call site and by category. `Peak.scope` says what it is the peak of."""
-        return peak_of_trace(self, self._columns)
+        return peak_of_trace(self)
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
