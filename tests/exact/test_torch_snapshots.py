@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import memlake
+from memlake.trace.live_set import live_after
 
 MIB = 2**20
 JOB = Path(__file__).parents[1] / "helpers" / "torch_job.py"
@@ -70,3 +71,16 @@ def test_a_history_without_its_beginning_is_known_as_such(snapshot_of, kind, his
     trace, _ = snapshot_of(kind)
     assert trace.history.kind == history
     assert memlake.compare(trace, "2GiB").reproduction.is_exact
+
+
+def test_two_snapshots_of_one_process_show_what_is_still_live(snapshot_of, tmp_path):
+    later, _ = snapshot_of("twice")
+    before = memlake.Trace.load(tmp_path / "snapshot.pickle.before")
+    found = memlake.diff(before, later).still_live
+    assert found.is_known
+    # The later history is complete, so its own rows tell the same: what was allocated before a row and never freed.
+    unfreed = [row for row in live_after(later, len(later) - 1).born.tolist() if row < len(before)]
+    assert found.count == len(unfreed) > 0
+    assert found.count_freed > 0
+    again, _ = snapshot_of("twice")
+    assert not memlake.diff(before, again).still_live.is_known

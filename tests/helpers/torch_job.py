@@ -34,11 +34,14 @@ def run(kind: str, path: str) -> None:
         if kind == "two devices":
             kept = [ask(20, "cuda:0") for _ in range(3)]  # noqa: F841
         churn(300)
+        if kind == "twice":
+            torch.cuda.memory._dump_snapshot(f"{path}.before")
+            churn(20)
         if kind == "private pool":
             with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
                 pooled = [ask(30) for _ in range(4)]
             del pooled[::2]
-        while kind not in ("late", "ring"):
+        while kind not in ("late", "ring", "twice"):
             live.append(ask(64))
     except torch.OutOfMemoryError as error:
         print(error)
