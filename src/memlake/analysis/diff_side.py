@@ -9,9 +9,10 @@ import numpy as np
 
 from memlake.analysis.held_peak import held_peak_of
 from memlake.analysis.held_split import split_held
+from memlake.analysis.live_rows import live_after_rows
 from memlake.analysis.step_peaks import step_peaks_of
 from memlake.errors import ConfigError
-from memlake.trace.live_set import live_after, live_bytes_after_rows
+from memlake.trace.live_set import live_after
 from memlake.trace.peak import live_at_peak
 
 if TYPE_CHECKING:
@@ -112,16 +113,16 @@ def side_of(trace: Trace, name: str, step: StepPeak | None = None) -> tuple[Diff
     return side, Moments(trace, peak, end)
 
 
-def steps_named(trace: Trace, numbers: tuple[int, int]) -> tuple[StepPeak, StepPeak]:
-    """Returns two steps of a trace by their numbers.
+def steps_named(trace: Trace, numbers: tuple[int, int]) -> tuple[StepPeak, StepPeak, str]:
+    """Returns two steps of a trace by their numbers, and how the steps are known.
 
     Raises:
         ConfigError: if the steps of the trace are not known, or it has no such step.
     """
-    steps, _ = step_peaks_of(trace)
+    steps, known_by = step_peaks_of(trace)
     if not steps:
         raise ConfigError(
-            "the steps of this trace are not known, so no two of them can be compared; record with "
+            f"the steps of this trace are not known ({known_by}), so no two of them can be compared; record with "
             "torch.profiler or an optimizer of torch.optim, whose annotations end the steps"
         )
     by_number = {step.number: step for step in steps}
@@ -130,7 +131,7 @@ def steps_named(trace: Trace, numbers: tuple[int, int]) -> tuple[StepPeak, StepP
             known = ", ".join(str(step.number) for step in steps[:_MOST_NAMES])
             more = f", ... {steps[-1].number}" if len(steps) > _MOST_NAMES else ""
             raise ConfigError(f"there is no step {number} in this trace; there are: {known}{more}")
-    return by_number[numbers[0]], by_number[numbers[1]]
+    return by_number[numbers[0]], by_number[numbers[1]], known_by
 
 
 def _moments(trace: Trace, step: StepPeak | None) -> tuple[LiveSet | None, LiveSet | None]:
@@ -138,7 +139,7 @@ def _moments(trace: Trace, step: StepPeak | None) -> tuple[LiveSet | None, LiveS
         return None, None
     if step is None:
         return live_at_peak(trace), live_after(trace, len(trace) - 1)
-    inside = live_bytes_after_rows(trace)[step.start : step.stop]
+    inside = live_after_rows(trace)[step.start : step.stop]
     peak_row = step.start + int(np.argmax(inside))
     return live_after(trace, peak_row), live_after(trace, step.stop - 1)
 

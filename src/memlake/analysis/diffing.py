@@ -63,6 +63,7 @@ class Diff(Printable, report="diff"):
         never_freed: what was allocated in the history of A and not freed at its end; None between two steps.
         still_live: what is still live at the end of B of what was at the end of A; None between two steps.
         notes: what a reader must know before trusting the figures.
+        steps_known_by: how the steps are known, if two steps are compared; else empty.
     """
 
     a: DiffSide
@@ -76,6 +77,7 @@ class Diff(Printable, report="diff"):
     never_freed: NeverFreed | None = field(default=None, repr=False)
     still_live: StillLive | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()
+    steps_known_by: str = ""
 
     def __repr__(self) -> str:
         peak = "unknown" if self.peak is None else signed(self.peak.growth)
@@ -104,6 +106,7 @@ class Diff(Printable, report="diff"):
             "b": self.b.to_json(),
             "is_same": self.is_same,
             "scope": self.scope,
+            "steps_known_by": self.steps_known_by,
             "peak": None if self.peak is None else self.peak.to_json(),
             "end": self.end.to_json(),
             "held_growth": self.held_growth,
@@ -145,9 +148,10 @@ def diff(
         raise ConfigError("steps are those of one trace; leave the second trace or the steps out")
     first = to_trace(a)
     if steps is not None:
-        one, other = steps_named(first, _pair(steps))
+        one, other, known_by = steps_named(first, _pair(steps))
         sides = [side_of(first, f"step {step.number}", step) for step in (one, other)]
-        return _diff(sides[0], sides[1], is_same=one == other, scope="step")
+        found = _diff(sides[0], sides[1], is_same=one == other, scope="step")
+        return replace(found, steps_known_by=known_by)
     assert b is not None
     second = to_trace(b)
     _refuse_other_devices(first, second, any_device)

@@ -16,11 +16,12 @@ from memlake.units import format_bytes
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy as np
     import numpy.typing as npt
 
+    from memlake.analysis.step_peaks import StepPeak
     from memlake.trace import CallSite, Trace
     from memlake.trace.live_set import LiveSet
 
@@ -148,8 +149,7 @@ def never_freed(trace: Trace | str | os.PathLike[str]) -> NeverFreed:
         return NeverFreed(is_known=False, nbytes=0, count=0, bytes_before=0, num_rows=num_rows, num_steps=None)
     live = live_after(trace, len(trace) - 1)
     is_own = live.born >= trace.num_carried
-    starts = [step.start for step in steps]
-    rows = _rows(trace, live, is_own, starts)
+    rows = _rows(trace, live, is_own, steps)
     return NeverFreed(
         is_known=True,
         nbytes=sum(row.nbytes for row in rows),
@@ -161,7 +161,9 @@ def never_freed(trace: Trace | str | os.PathLike[str]) -> NeverFreed:
     )
 
 
-def _rows(trace: Trace, live: LiveSet, is_own: npt.NDArray[np.bool_], starts: list[int]) -> tuple[NeverFreedRow, ...]:
+def _rows(
+    trace: Trace, live: LiveSet, is_own: npt.NDArray[np.bool_], steps: Sequence[StepPeak]
+) -> tuple[NeverFreedRow, ...]:
     context = trace.context
     groups: dict[CallSite, list[int]] = defaultdict(list)
     sizes: dict[CallSite, int] = defaultdict(int)
@@ -189,7 +191,14 @@ def _rows(trace: Trace, live: LiveSet, is_own: npt.NDArray[np.bool_], starts: li
                 end - born[-1],
                 None if times is None else max(times),
                 None if times is None else max(min(times), 0),
-                len({bisect_right(starts, row) for row in born}) if starts else None,
+                len(_numbers(steps, born)) if steps else None,
             )
         )
     return tuple(sorted(found, key=lambda row: (-row.nbytes, row.site)))
+
+
+def _numbers(steps: Sequence[StepPeak], rows: Iterable[int]) -> set[int]:
+    """Returns the places of the steps that have any of the rows. Rows between the steps belong to none."""
+    starts = [step.start for step in steps]
+    places = ((bisect_right(starts, row) - 1, row) for row in rows)
+    return {place for place, row in places if place >= 0 and row < steps[place].stop}

@@ -40,6 +40,8 @@ def page_of(found: Diff, *, num_sites: int = 10) -> Page:
         if side.name:
             page.line(f"{letter}  {shorten(side.name, 76)}")
         page.line(f"{' ' if side.name else letter}  {_described(side)}")
+    if found.steps_known_by:
+        page.paragraph(f"Steps: {found.steps_known_by}.")
     page.line()
     if found.is_same:
         page.paragraph(found.sentence)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from memlake.trace.trace import Trace
 
-__all__ = ["LiveSet", "SiteMemo", "SiteRow", "live_after", "live_bytes_after_rows", "site_of_tag"]
+__all__ = ["LiveSet", "SiteMemo", "SiteRow", "live_after", "site_of_tag"]
 
 _LONGEST_TAG = 200
 
@@ -150,22 +150,6 @@ def live_after(trace: Trace, row: int) -> LiveSet:
     accepted = np.where(refused_rows(trace), np.uint64(0), trace.bytes)
     live = np.flatnonzero((born <= row) & (died > row) & (accepted[born] > 0))
     return LiveSet(row, born[live], died[live], rounded(accepted[born[live]]))
-
-
-def live_bytes_after_rows(trace: Trace) -> npt.NDArray[np.int64]:
-    """Returns the live bytes after each row, each request rounded up to 512 and counted with at most 1 TiB.
-
-    A forged file may have sizes whose sum overflows; the limit keeps the figure a number.
-    """
-    allocates = trace.op == Op.ALLOCATE
-    accepted = np.where(refused_rows(trace), np.uint64(0), trace.bytes)
-    sizes = np.minimum(rounded(np.minimum(accepted, np.uint64(2**40))), np.uint64(2**40))
-    change = np.zeros(len(trace), np.int64)
-    change[allocates] = sizes[allocates].astype(np.int64)
-    frees = is_free(trace.op)
-    change[frees] = -change[allocates][trace.id[frees]]
-    live: npt.NDArray[np.int64] = np.cumsum(change)
-    return live
 
 
 def site_of_tag(tag: str) -> CallSite:
