@@ -66,6 +66,12 @@ def test_what_is_called_below_decides_between_two_sites():
     assert found == {20: (14, UNSURE)}
 
 
+def test_a_site_that_has_not_moved_stays_the_same_if_what_it_calls_changed_a_little():
+    common = [f"op{number}" for number in range(9)]
+    found = lines({10: [*common, "old"], 20: [*common, "other"]}, {20: [*common, "old", "new"]})
+    assert found == {20: (20, SAME)}
+
+
 def test_a_class_that_was_removed_before_another_one_is_not_taken_for_it():
     # Both classes have a function forward, and the second has moved up to the place of the first.
     found = lines({10: ["conv2d"], 50: ["linear"]}, {15: ["linear"]})
