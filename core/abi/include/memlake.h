@@ -26,7 +26,7 @@ extern "C" {
 #endif
 
 /* Increases when a version adds functions or fields. A version that changes existing ones gets another soname. */
-#define MEMLAKE_ABI_VERSION 1
+#define MEMLAKE_ABI_VERSION 2
 
 #if defined(__GNUC__)
 #define MEMLAKE_API __attribute__((visibility("default")))
@@ -113,6 +113,96 @@ typedef struct memlake_pool_stats_t {
 
 MEMLAKE_API int memlake_pool_stats(memlake_pool* pool, memlake_pool_stats_t* stats);
 
+/* ---- since version 2 ---- */
+
+/* As memlake_pool_allocate(), but a refusal is not counted in num_ooms: for a caller that gives memory back elsewhere
+ * and then asks again with memlake_pool_allocate(). */
+MEMLAKE_API void* memlake_pool_try_allocate(memlake_pool* pool, size_t size, void* stream);
+
+/* All peaks become the present values. */
+MEMLAKE_API int memlake_pool_reset_peaks(memlake_pool* pool);
+
+/* The totals `allocated` and `freed` of memlake_pool_counts() and the num_... of both structs become 0. */
+MEMLAKE_API int memlake_pool_reset_totals(memlake_pool* pool);
+
+/* A level and its history. */
+typedef struct memlake_count_t {
+  int64_t current;
+  int64_t peak;
+  int64_t allocated; /* the sum of all increases */
+  int64_t freed;     /* the sum of all decreases */
+} memlake_count_t;
+
+/* PyTorch's statistics (torch.cuda.memory_stats) of a pool. Index 0: all; 1: requests of at most 1 MiB; 2: larger ones.
+ * A pool counts by size from the first call of memlake_pool_count_by_size() on. */
+typedef struct memlake_pool_counts_t {
+  size_t struct_size; /* as in memlake_pool_stats_t */
+  memlake_count_t allocations[3];
+  memlake_count_t segments[3];
+  memlake_count_t active[3];
+  memlake_count_t inactive_splits[3]; /* free blocks beside used ones in one segment; see docs/reference/c_abi.md for its peak */
+  memlake_count_t allocated_bytes[3];
+  memlake_count_t held_bytes[3];
+  memlake_count_t active_bytes[3];
+  memlake_count_t inactive_split_bytes[3];
+  memlake_count_t requested_bytes[3];
+  uint64_t num_retries;
+  uint64_t num_ooms;
+  uint64_t num_device_allocations; /* driver calls that created physical memory */
+  uint64_t num_device_frees;
+  uint64_t num_host_waits;
+  uint64_t largest_free;
+} memlake_pool_counts_t;
+
+MEMLAKE_API int memlake_pool_count_by_size(memlake_pool* pool);
+MEMLAKE_API int memlake_pool_counts(memlake_pool* pool, memlake_pool_counts_t* counts);
+
+enum { MEMLAKE_BLOCK_FREE = 0, MEMLAKE_BLOCK_LIVE = 1, MEMLAKE_BLOCK_PENDING = 2 };
+
+/* One block of a pool. */
+typedef struct memlake_block_t {
+  uint64_t address;
+  uint64_t size;      /* with slack */
+  uint64_t requested; /* 0: free */
+  void* stream;       /* the stream it is for; of a free block: the stream that gets it at once */
+  uint64_t segment;   /* the address range that it is part of; physical memory is mapped at the blocks alone */
+  uint64_t segment_size;
+  int32_t device;
+  int32_t state;             /* MEMLAKE_BLOCK_... */
+  int32_t is_small;          /* of a request of at most 1 MiB, or in a segment for such */
+  int32_t segment_is_mapped; /* 1: the segment is a reservation with mapped chunks; 0: one allocation of the driver */
+} memlake_block_t;
+
+/* Calls `visit` for every block that has physical memory, ordered by address, from one moment. The pool is not locked
+ * during the calls. A visit that does not return 0 ends it, and its value is returned. */
+MEMLAKE_API int memlake_pool_visit_blocks(memlake_pool* pool, int (*visit)(const memlake_block_t* block, void* user),
+                                          void* user);
+
+enum {
+  MEMLAKE_EVENT_SEGMENT_ALLOC = 1, /* one allocation of the driver */
+  MEMLAKE_EVENT_SEGMENT_FREE = 2,
+  MEMLAKE_EVENT_SEGMENT_MAP = 3, /* physical memory was mapped at the address */
+  MEMLAKE_EVENT_SEGMENT_UNMAP = 4,
+  MEMLAKE_EVENT_FREE_COMPLETED = 5 /* a freed block can be used again */
+};
+
+typedef struct memlake_event_t {
+  int32_t kind; /* MEMLAKE_EVENT_... */
+  int32_t device;
+  uint64_t address;
+  uint64_t size;
+  void* stream;
+} memlake_event_t;
+
+/* From now on the pool calls `observe` for each event, in the thread that caused it, in order and mostly under the
+ * pool's lock: `observe` must not call memlake. NULL ends it: when this function returns, no call is under way. */
+MEMLAKE_API int memlake_pool_observe(memlake_pool* pool, void (*observe)(const memlake_event_t* event, void* user),
+                                     void* user);
+
+/* Lets another device use the pool's memory: all of it, also later memory. Refused if the driver has no way between the
+ * two. */
+MEMLAKE_API int memlake_pool_enable_peer(memlake_pool* pool, int device);
+
 /* ---- PyTorch ----
  *
  * The types are those of torch.cuda.memory.CUDAPluggableAllocator(path, "memlake_torch_malloc", "memlake_torch_free")
@@ -150,6 +240,21 @@ MEMLAKE_API void* memlake_torch_base(void* ptr, size_t* size);
 
 /* set_memory_fraction_fn: the device's pool may hold this share of its memory, and no more than its limit. */
 MEMLAKE_API void memlake_torch_fraction(double fraction, int device);
+
+/* ---- since version 2: for an allocator that wraps PyTorch's own ---- */
+
+/* The pool of the device, made from `conf` if it has none (never from MEMLAKE_CONF). NULL on failure. */
+MEMLAKE_API memlake_pool* memlake_torch_pool(int device, const char* conf);
+
+/* Finds live memory of any pool that serves or served PyTorch by the address of its beginning. `hint`: the device to
+ * look at first, -1: none. 1: found, and `block` (may be NULL) is filled in; 0: it is not memlake's; negative: an error.
+ * Never prints. */
+MEMLAKE_API int memlake_torch_find(const void* ptr, int hint, memlake_block_t* block);
+
+/* Frees such memory in the order of the stream that it was allocated for. 1: freed; 0: it is not memlake's, nothing was
+ * done. A free is never refused: if the stream is capturing a graph or was destroyed, the memory becomes free later. In
+ * a forked child nothing happens and the answer is 1. */
+MEMLAKE_API int memlake_torch_release(void* ptr, int hint, memlake_block_t* block);
 
 #ifdef __cplusplus
 }
