@@ -1,8 +1,8 @@
 // memlake_pool_*: pools for any program.
 
-#include <algorithm>
-#include <cstring>
+#include <atomic>
 
+#include "abi/fill.hpp"
 #include "abi/last_error.hpp"
 #include "abi/make_pool.hpp"
 #include "abi/pool_handle.hpp"
@@ -18,6 +18,7 @@ memlake_pool* keep(std::unique_ptr<memlake_pool> handle) noexcept {
 }
 
 BorrowedHandle::BorrowedHandle(LivePool& pool) : handle_(keep(std::make_unique<memlake_pool>())) {
+  handle_->device = pool.devices().front()->ordinal();
   handle_->live.store(&pool);
 }
 
@@ -28,11 +29,9 @@ void refuse_size(std::uint64_t size) {
 
 namespace {
 
-memlake_pool_stats_t to_c(const LiveStats& stats) {
-  const PoolStats& pool = stats.pool;
+memlake_pool_stats_t to_c(const PoolStats& pool, Bytes limit) {
   memlake_pool_stats_t result{};
-  result.struct_size = sizeof(memlake_pool_stats_t);
-  result.limit = stats.limit.count;
+  result.limit = limit.count;
 #define LEVEL(name)                  \
   result.name = pool.name.now.count; \
   result.name##_peak = pool.name.peak.count;
@@ -64,6 +63,7 @@ memlake_pool* memlake_pool_create(const char* conf, int device) {
   memlake_pool* made = nullptr;
   code_from([&] {
     auto handle = std::make_unique<memlake_pool>();
+    handle->device = device;
     handle->owned = make_pool(parse_conf(conf == nullptr ? "" : conf), device);
     handle->live.store(handle->owned.get());
     made = keep(std::move(handle));
@@ -78,6 +78,15 @@ int memlake_pool_destroy(memlake_pool* pool) {
 void* memlake_pool_allocate(memlake_pool* pool, size_t size, void* stream) {
   try {
     return allocate(pool_of(pool), size, stream);
+  } catch (...) {
+    remember_current();
+    return nullptr;
+  }
+}
+
+void* memlake_pool_try_allocate(memlake_pool* pool, size_t size, void* stream) {
+  try {
+    return allocate(pool_of(pool), size, stream, false);
   } catch (...) {
     remember_current();
     return nullptr;
@@ -112,11 +121,9 @@ int memlake_pool_trim(memlake_pool* pool, size_t keep) {
 int memlake_pool_stats(memlake_pool* pool, memlake_pool_stats_t* stats) {
   return code_from([&] {
     const LivePool& live = pool_of(pool);
-    if (stats == nullptr || stats->struct_size < sizeof(size_t))
-      throw Error(ErrorKind::invalid_argument, "set stats->struct_size to sizeof(memlake_pool_stats_t) first");
-    memlake_pool_stats_t filled = to_c(live.stats());
-    filled.struct_size = std::min(stats->struct_size, sizeof(filled));  // the caller may be older or newer than this
-    std::memcpy(stats, &filled, filled.struct_size);
+    Bytes limit;
+    const PoolStats now = live.stats_since_reset(limit);
+    fill(stats, to_c(now, limit), "memlake_pool_stats_t");
   });
 }
 }

@@ -13,6 +13,7 @@
 struct memlake_pool {
   std::atomic<memlake::LivePool*> live{nullptr};  ///< null: destroyed
   std::shared_ptr<memlake::LivePool> owned;       ///< set for pools from memlake_pool_create()
+  int device = 0;                                 ///< the number that its maker gave the device
   memlake_pool* made_before = nullptr;
 };
 
@@ -47,15 +48,18 @@ inline LivePool& pool_of(memlake_pool* handle) {
   return *live;
 }
 
+/// What C programs get to know of a block.
+[[nodiscard]] memlake_block_t to_c(const FoundBlock& block, int device);
+
 inline Address address_of(const void* pointer) { return {reinterpret_cast<std::uint64_t>(pointer)}; }
 
 /// Throws Error(invalid_argument), or NoMemory. `size`: 0 gives nullptr.
-inline void* allocate(LivePool& pool, std::uint64_t size, void* stream) {
+inline void* allocate(LivePool& pool, std::uint64_t size, void* stream, bool counts_refusal = true) {
   if (size == 0) [[unlikely]]
     return nullptr;
   if (size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) [[unlikely]]
     refuse_size(size);
-  return reinterpret_cast<void*>(pool.allocate_at({size}, static_cast<CUstream>(stream)).value);
+  return reinterpret_cast<void*>(pool.allocate_at({size}, static_cast<CUstream>(stream), counts_refusal).value);
 }
 
 }  // namespace memlake::abi

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdio>
+#include <exception>
 
 #include "abi/last_error.hpp"
 #include "abi/pool_handle.hpp"
@@ -94,7 +95,16 @@ void memlake_torch_init(int ndevices) {
 void memlake_torch_empty_cache(void) {
   static std::atomic<unsigned> told{0};
   told_from("memlake_torch_empty_cache", told, [&] {
-    for (LivePool* pool : TorchPools::of_this_process().all()) pool->release_cached();
+    std::exception_ptr first;
+    for (LivePool* pool : TorchPools::of_this_process().all()) {
+      if (!pool->is_open()) continue;  // its owner has closed it
+      try {
+        pool->release_cached();
+      } catch (...) {
+        if (first == nullptr) first = std::current_exception();  // the others are emptied all the same
+      }
+    }
+    if (first != nullptr) std::rethrow_exception(first);
   });
 }
 
@@ -130,5 +140,46 @@ void memlake_torch_fraction(double fraction, int device) {
     }
     pool.set_limits(limits);
   });
+}
+
+memlake_pool* memlake_torch_pool(int device, const char* conf) {
+  memlake_pool* found = nullptr;
+  code_from([&] { found = TorchPools::of_this_process().handle(device, conf); });
+  return found;
+}
+
+int memlake_torch_find(const void* ptr, int hint, memlake_block_t* block) {
+  if (ptr == nullptr) return 0;
+  TorchPools& pools = TorchPools::of_this_process();
+  bool is_found = false;
+  const int code = code_from([&] {
+    pools.require_this_process();
+    FoundBlock found;
+    is_found = pools.any_of(hint, [&](const LivePool& pool, int device) {
+      if (!pool.find_at(address_of(ptr), block == nullptr ? nullptr : &found)) return false;
+      if (block != nullptr) *block = to_c(found, device);
+      return true;
+    });
+  });
+  return code != MEMLAKE_OK ? code : is_found ? 1 : 0;
+}
+
+int memlake_torch_release(void* ptr, int hint, memlake_block_t* block) {
+  if (ptr == nullptr) [[unlikely]]
+    return 0;
+  TorchPools& pools = TorchPools::of_this_process();
+  if (pools.is_forked()) [[unlikely]]
+    return 1;
+  try {
+    FoundBlock found;
+    const bool is_found = pools.any_of(hint, [&](LivePool& pool, int device) {
+      if (!pool.release_at(address_of(ptr), block == nullptr ? nullptr : &found)) return false;
+      if (block != nullptr) *block = to_c(found, device);
+      return true;
+    });
+    return is_found ? 1 : 0;
+  } catch (...) {
+    return remember_current();
+  }
 }
 }

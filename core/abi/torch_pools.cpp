@@ -1,5 +1,7 @@
 #include "abi/torch_pools.hpp"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <sstream>
@@ -45,10 +47,25 @@ void TorchPools::require_device(int device) const {
                                                  std::to_string(kMostDevices) + " are served");
 }
 
-LivePool& TorchPools::make(int device) {
+void TorchPools::refuse_emulator() {
+  // The build of PyTorch for CUDA has loaded it, and its tensors must lie on its own devices.
+  void* const torch = dlopen("libc10_cuda.so", RTLD_NOLOAD | RTLD_LAZY);
+  if (torch == nullptr) return;
+  dlclose(torch);
+  throw Error(ErrorKind::config,
+              "this process has loaded PyTorch for CUDA, and its kernels cannot use memory of the emulator; leave "
+              "driver:emulated out");
+}
+
+LivePool& TorchPools::make_of_environment(int device) {
+  require_device(device);
+  return make(device, conf_of_environment());
+}
+
+LivePool& TorchPools::make(int device, const Conf& conf) {
   require_device(device);
   auto& current = current_[static_cast<unsigned>(device)];
-  const Conf conf = conf_of_environment();
+  if (conf.is_emulated()) refuse_emulator();
   open_driver(conf);
   note_use();
   const std::lock_guard lock(mutex_);
@@ -57,15 +74,37 @@ LivePool& TorchPools::make(int device) {
   return *current.load();
 }
 
+memlake_pool* TorchPools::handle(int device, const char* conf) {
+  require_device(device);
+  require_this_process();
+  LivePool* pool = current_[static_cast<unsigned>(device)].load(std::memory_order_acquire);
+  if (pool == nullptr) pool = &make(device, parse_conf(conf == nullptr ? "" : conf));
+  return known_of(pool)->handle;
+}
+
+std::shared_ptr<LivePool> TorchPools::known(int device) {
+  require_device(device);
+  require_this_process();
+  const LivePool* pool = current_[static_cast<unsigned>(device)].load(std::memory_order_acquire);
+  return pool == nullptr ? nullptr : known_of(pool)->pool;
+}
+
 const TorchPools::Known* TorchPools::known_of(const LivePool* pool) const {
-  const auto found = std::ranges::find(known_, pool, [](const Known& known) { return known.pool.get(); });
-  return found == known_.end() ? nullptr : &*found;
+  const Known* known = latest_.load(std::memory_order_acquire);
+  while (known != nullptr && known->pool.get() != pool) known = known->made_before;
+  return known;
 }
 
 void TorchPools::add(int device, std::shared_ptr<LivePool> pool) {
   LivePool* const added = pool.get();
-  if (const Known* known = known_of(added); known == nullptr)
-    known_.push_back({std::move(pool), device, added->limits()});
+  if (known_of(added) == nullptr) {
+    auto handle = std::make_unique<memlake_pool>();
+    handle->device = device;
+    handle->live.store(added);
+    auto known = std::make_unique<Known>(std::move(pool), device, added->limits(), nullptr, latest_.load());
+    known->handle = keep(std::move(handle));
+    latest_.store(known.release(), std::memory_order_release);
+  }
   current_[static_cast<unsigned>(device)].store(added, std::memory_order_release);
 }
 
@@ -76,6 +115,7 @@ void TorchPools::set(int device, std::shared_ptr<LivePool> pool) {
       throw Error(ErrorKind::invalid_argument, "the pool is over several devices; PyTorch needs one pool per device");
     const Device& on = *pool->devices().front();
     on.library().require_this_process();
+    if (on.library().is_emulated()) refuse_emulator();
     // Emulated devices have fresh ordinals in every process, so there any of them may stand for PyTorch's.
     if (!on.library().is_emulated() && on.ordinal() != device)
       throw Error(ErrorKind::invalid_argument, "the pool has memory of device " + std::to_string(on.ordinal()) +
@@ -96,10 +136,12 @@ void TorchPools::set(int device, std::shared_ptr<LivePool> pool) {
 
 LivePool* TorchPools::find(Address address) {
   require_this_process();
-  const std::lock_guard lock(mutex_);
-  const auto found =
-      std::ranges::find_if(known_, [&](const Known& known) { return known.pool->is_allocated(address); });
-  return found == known_.end() ? nullptr : found->pool.get();
+  LivePool* found = nullptr;
+  any_of(-1, [&](LivePool& pool, int) {
+    if (pool.is_allocated(address)) found = &pool;
+    return found != nullptr;
+  });
+  return found;
 }
 
 LivePool& TorchPools::owner_of(Address address, int device) {
@@ -112,7 +154,6 @@ LivePool& TorchPools::owner_of(Address address, int device) {
     text << ": it was freed already, or is not the beginning of an allocation, or is somebody else's";
     throw Error(ErrorKind::invalid_free, text.str());
   }
-  const std::lock_guard lock(mutex_);
   const Known* const known = known_of(found);
   if (known->device == device) return *found;
   text << " on device " << device << ": it is memory of device " << known->device;
@@ -120,16 +161,15 @@ LivePool& TorchPools::owner_of(Address address, int device) {
 }
 
 std::vector<LivePool*> TorchPools::all() {
+  require_this_process();
   std::vector<LivePool*> pools;
-  for (const auto& current : current_)
-    if (LivePool* pool = current.load(std::memory_order_acquire)) pools.push_back(pool);
+  any_of(-1, [&](LivePool& pool, int) {
+    pools.push_back(&pool);
+    return false;
+  });
   return pools;
 }
 
-Limits TorchPools::limits_of(int device) {
-  const LivePool& current = pool(device);
-  const std::lock_guard lock(mutex_);
-  return known_of(&current)->limits;
-}
+Limits TorchPools::limits_of(int device) { return known_of(&pool(device))->limits; }
 
 }  // namespace memlake::abi

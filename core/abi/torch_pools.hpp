@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "abi/conf.hpp"
+#include "abi/pool_handle.hpp"
+#include "base/process.hpp"
 #include "runtime/live_pool.hpp"
 
 namespace memlake::abi {
@@ -26,8 +28,13 @@ class TorchPools {
     if (static_cast<unsigned>(device) < kMostDevices) [[likely]]
       if (LivePool* pool = current_[static_cast<unsigned>(device)].load(std::memory_order_acquire)) [[likely]]
         return *pool;
-    return make(device);
+    return make_of_environment(device);
   }
+
+  /// The device's pool as C programs name it. If it has none, one is made from `conf`.
+  memlake_pool* handle(int device, const char* conf);
+  /// The device's pool; null if it has none.
+  std::shared_ptr<LivePool> known(int device);
 
   /// Sets the device's pool. Null: the next call of pool() makes one from MEMLAKE_CONF.
   void set(int device, std::shared_ptr<LivePool> pool);
@@ -37,8 +44,30 @@ class TorchPools {
   /// For a free that the device's current pool refused: the earlier pool of the device that owns the address. If there
   /// is none, throws Error(invalid_free) with a sentence about the cause.
   LivePool& owner_of(Address address, int device);
-  /// The current pools of all devices.
+  /// All pools that serve or served a device.
   std::vector<LivePool*> all();
+
+  /// Calls `act(pool, device)` for the pool of the device `hint` and then for all others, until it returns true; false
+  /// if none did. Locks nothing.
+  template <class Act>
+  bool any_of(int hint, Act&& act) {
+    LivePool* first = nullptr;
+    if (static_cast<unsigned>(hint) < kMostDevices) [[likely]] {
+      first = current_[static_cast<unsigned>(hint)].load(std::memory_order_acquire);
+      if (first != nullptr && act(*first, hint)) [[likely]]
+        return true;
+    }
+    for (const Known* known = latest_.load(std::memory_order_acquire); known != nullptr; known = known->made_before)
+      if (known->pool.get() != first && act(*known->pool, known->device)) return true;
+    return false;
+  }
+  /// Throws Error(driver_gone) in a forked child of a process that used pools. Called before mutex_ is locked.
+  void require_this_process() const;
+  /// Whether this is a forked child of a process that used pools.
+  [[nodiscard]] bool is_forked() const {
+    const unsigned used_in = used_in_.load(std::memory_order_relaxed);
+    return used_in != 0 && !is_of_generation(used_in);
+  }
   /// The limits of the device's pool at the time when it became a pool of PyTorch.
   Limits limits_of(int device);
 
@@ -50,20 +79,23 @@ class TorchPools {
     std::shared_ptr<LivePool> pool;
     int device;
     Limits limits;
+    memlake_pool* handle;
+    const Known* made_before;
   };
 
-  LivePool& make(int device);
-  /// Throws Error(driver_gone) in a forked child of a process that used pools. Called before mutex_ is locked.
-  void require_this_process() const;
+  LivePool& make(int device, const Conf& conf);
+  LivePool& make_of_environment(int device);
   void note_use();
+  /// Throws Error(config) if PyTorch has real devices.
+  static void refuse_emulator();
   void require_device(int device) const;
   const Known* known_of(const LivePool* pool) const;
   void add(int device, std::shared_ptr<LivePool> pool);
 
   std::array<std::atomic<LivePool*>, kMostDevices> current_{};
   std::atomic<unsigned> used_in_{0};  // the process generation that first had a pool; 0: none
-  std::mutex mutex_;                  // guards the members below; no thread locks it while it holds another lock
-  std::vector<Known> known_;          // never shrinks: a thread may be about to use one of the pools
+  std::mutex mutex_;                  // held while a pool is added; no thread locks it while it holds another lock
+  std::atomic<const Known*> latest_{nullptr};  // a list that never shrinks: a thread may be about to use one of them
 };
 
 }  // namespace memlake::abi

@@ -48,6 +48,8 @@ struct SegmentMemory {
   virtual ~SegmentMemory() = default;
 
   [[nodiscard]] bool is_expandable() const { return page.count != 0; }
+  /// Whether it is one allocation of the driver, not mapped chunks.
+  [[nodiscard]] virtual bool is_one_allocation() const { return !is_expandable(); }
   /// The number of bytes of physical memory at its addresses.
   [[nodiscard]] virtual Bytes mapped() const = 0;
 };

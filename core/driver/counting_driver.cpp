@@ -74,20 +74,22 @@ struct CountingDriver::Charge<Call::cuMemSetAccess> {
   void after(CUresult) {}
 };
 
-#define F(name, symbol, need, parameters, arguments) \
-  CUresult CountingDriver::name parameters {         \
-    add_call(Call::name);                            \
-    Charge<Call::name> charge{*this};                \
-    charge.before arguments;                         \
-    const CUresult answer = inner_.name arguments;   \
-    charge.after(answer);                            \
-    return answer;                                   \
+#define F(name, symbol, need, parameters, arguments)     \
+  CUresult CountingDriver::name parameters {             \
+    add_call(Call::name);                                \
+    Charge<Call::name> charge{*this};                    \
+    charge.before arguments;                             \
+    const CUresult answer = inner_.name arguments;       \
+    charge.after(answer);                                \
+    if (answer != CUDA_SUCCESS) add_failure(Call::name); \
+    return answer;                                       \
   }
 #include "driver/functions.inc"
 #undef F
 
 void CountingDriver::reset() noexcept {
   for (auto& count : counts_) count.store(0, std::memory_order_relaxed);
+  for (auto& count : failures_) count.store(0, std::memory_order_relaxed);
   modelled_us_.store(0, std::memory_order_relaxed);
 }
 

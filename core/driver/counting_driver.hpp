@@ -19,6 +19,8 @@ class CountingDriver final : public Driver {
   explicit CountingDriver(Driver& inner, CountingDriver* total = nullptr) : inner_(inner), total_(total) {}
 
   std::uint64_t count(Call call) const noexcept { return counts_[index_of(call)].load(std::memory_order_relaxed); }
+  /// How many of them had another answer than success.
+  std::uint64_t failures(Call call) const noexcept { return failures_[index_of(call)].load(std::memory_order_relaxed); }
   double modelled_us() const noexcept { return modelled_us_.load(std::memory_order_relaxed); }
   /// Sets counts and time to 0. The list of mapped handles stays.
   void reset() noexcept;
@@ -38,6 +40,10 @@ class CountingDriver final : public Driver {
     counts_[index_of(call)].fetch_add(1, std::memory_order_relaxed);
     if (total_ != nullptr) total_->add_call(call);
   }
+  void add_failure(Call call) noexcept {
+    failures_[index_of(call)].fetch_add(1, std::memory_order_relaxed);
+    if (total_ != nullptr) total_->add_failure(call);
+  }
   void add_us(double microseconds) noexcept {
     modelled_us_.fetch_add(microseconds, std::memory_order_relaxed);
     if (total_ != nullptr) total_->add_us(microseconds);
@@ -46,6 +52,7 @@ class CountingDriver final : public Driver {
   Driver& inner_;
   CountingDriver* total_;
   std::array<std::atomic<std::uint64_t>, call_names.size()> counts_{};
+  std::array<std::atomic<std::uint64_t>, call_names.size()> failures_{};
   std::atomic<double> modelled_us_{0};
   MappedHandles mapped_;
 };

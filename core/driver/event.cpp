@@ -45,7 +45,7 @@ bool event_is_done(Device& device, CUevent event) {
   Driver& driver = device.driver();
   const CurrentContext current(device);
   const CUresult result = driver.cuEventQuery(event);
-  if (result == CUDA_ERROR_NOT_READY) return false;
+  if (result == CUDA_ERROR_NOT_READY || is_about_capture(result)) return false;
   check(driver, Call::cuEventQuery, result);
   return true;
 }

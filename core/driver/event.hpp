@@ -33,7 +33,7 @@ class EventOwner {
 };
 
 void event_record(Device& device, CUevent event, CUstream stream);
-/// True also for an event that was never recorded.
+/// True also for an event that was never recorded. False if the driver does not answer because of a capture.
 bool event_is_done(Device& device, CUevent event);
 void event_synchronize(Device& device, CUevent event);
 float event_elapsed_ms(Device& device, CUevent start, CUevent end);

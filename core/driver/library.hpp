@@ -33,6 +33,9 @@ class Library {
   Driver& driver() noexcept { return counting_; }
   CountingDriver& counting() noexcept { return counting_; }
   FailingDriver& failing() noexcept { return failing_; }
+  /// The library without wrappers: for calls about the calling thread alone, which are neither counted nor made to
+  /// fail.
+  Driver& unwrapped() noexcept { return loaded_; }
   /// The order that the program has set up between its streams through memlake.
   StreamOrder& order() noexcept { return order_; }
   const EmulatorControl& emulator() const noexcept { return loaded_.emulator(); }

@@ -14,6 +14,17 @@ bool is_known(CUresult result) noexcept;
 /// addresses, not memory, and 719 from the emulator may be a violation that changed nothing.
 ErrorKind error_kind(std::string_view call, CUresult result, bool is_violation) noexcept;
 
+/// Whether a call was refused because of a capture: the answer is about a graph that is being recorded, not about the
+/// object that the call names.
+constexpr bool is_about_capture(int code) noexcept {
+  return code == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED || code == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED ||
+         code == CUDA_ERROR_STREAM_CAPTURE_ISOLATION || code == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
+         code == CUDA_ERROR_CAPTURED_EVENT;
+}
+inline bool is_about_capture(const Error& error) noexcept {
+  return error.answer() != nullptr && is_about_capture(error.answer()->code);
+}
+
 /// `call` must be static: the error keeps the pointer.
 Error driver_error(const char* call, CUresult result, Explanation explanation);
 

@@ -1,6 +1,7 @@
 #include "driver/stream.hpp"
 
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -57,24 +58,33 @@ void StreamOwner::destroy() {
   end_->is_over = true;
 }
 
-bool stream_is_capturing(Device& device, CUstream stream) {
-  if (!is_created(stream)) return false;
+StreamState stream_state(Device& device, CUstream stream) {
+  if (!is_created(stream) && stream != kPerThreadStream) return StreamState::usual;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  Driver& driver = device.driver();  // no context is needed for a stream that is not the default one
+  Driver& driver = device.driver();
+  std::optional<CurrentContext> current;
+  if (!is_created(stream)) current.emplace(device);  // a stream that was created has its own
   const CUresult result = driver.cuStreamIsCapturing(stream, &status);
-  if (result == CUDA_ERROR_INVALID_HANDLE)
+  if (result == CUDA_ERROR_INVALID_HANDLE) return StreamState::unknown;
+  if (is_about_capture(result)) return StreamState::capturing;
+  check(driver, Call::cuStreamIsCapturing, result);
+  return status == CU_STREAM_CAPTURE_STATUS_NONE ? StreamState::usual : StreamState::capturing;
+}
+
+bool stream_is_capturing(Device& device, CUstream stream) {
+  const StreamState state = stream_state(device, stream);
+  if (state == StreamState::unknown)
     throw Error(ErrorKind::config, "the driver knows no stream with the handle " +
                                        std::to_string(reinterpret_cast<std::uintptr_t>(stream)) +
                                        "; it was destroyed, or never was one");
-  check(driver, Call::cuStreamIsCapturing, result);
-  return status != CU_STREAM_CAPTURE_STATUS_NONE;
+  return state == StreamState::capturing;
 }
 
 bool stream_is_done(Device& device, CUstream stream) {
   Driver& driver = device.driver();
   const CurrentContext current(device);
   const CUresult result = driver.cuStreamQuery(stream);
-  if (result == CUDA_ERROR_NOT_READY) return false;
+  if (result == CUDA_ERROR_NOT_READY || is_about_capture(result)) return false;
   check(driver, Call::cuStreamQuery, result);
   return true;
 }

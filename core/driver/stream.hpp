@@ -2,6 +2,7 @@
 
 // Streams: an owner for the streams that memlake creates, and operations on any stream, also of other libraries.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <shared_mutex>
@@ -19,7 +20,8 @@ inline const CUstream kPerThreadStream = reinterpret_cast<CUstream>(std::uintptr
 /// False for CUDA's names of default streams: null and the two above.
 inline bool is_created(CUstream stream) { return reinterpret_cast<std::uintptr_t>(stream) > 2; }
 
-/// What a pool must know of a stream that another thread may destroy. Both fields change under `mutex` only.
+/// What a pool must know of a stream that was destroyed, or that another thread may destroy. The first three change
+/// under `mutex` only.
 struct StreamEnd {
   /// A thread that uses the stream's handle holds it shared, so that cuStreamDestroy waits for that thread.
   std::shared_mutex mutex;
@@ -27,6 +29,7 @@ struct StreamEnd {
   /// The event that was recorded last: a pool can still ask whether the stream's work is complete. Null while the
   /// stream exists, or if recording failed.
   std::shared_ptr<EventOwner> event;
+  std::atomic<bool> is_complete = false;  ///< a pool has waited for the end, and no work can follow it
 };
 
 /// Owns a stream; its undo is cuStreamDestroy. Queued work still runs after that.
@@ -55,8 +58,17 @@ class StreamOwner {
   Ownership ownership_;
 };
 
-/// False for the default streams, without asking the driver. Error(config) if the driver knows no such stream.
+/// What the driver says about a stream.
+enum class StreamState {
+  usual,      ///< work that is queued runs
+  capturing,  ///< work that is queued becomes a part of a graph
+  unknown,    ///< no stream has this handle: it was destroyed, or never was one
+};
+/// Does not ask about the default stream of all threads, which cannot capture.
+StreamState stream_state(Device& device, CUstream stream);
+/// Error(config) if the driver knows no such stream.
 bool stream_is_capturing(Device& device, CUstream stream);
+/// False if the driver does not answer because of a capture.
 bool stream_is_done(Device& device, CUstream stream);
 void stream_synchronize(Device& device, CUstream stream);
 /// Later work of `stream` waits on the device for the event's latest recording.

@@ -21,6 +21,7 @@
 #include "supply/ledger.hpp"
 #include "supply/placement.hpp"
 #include "supply/unlocked_scope.hpp"
+#include "supply/watch.hpp"
 
 namespace memlake {
 
@@ -90,6 +91,11 @@ class Space {
   /// Allows the space to unlock its pool during long driver calls. `unlocker` must outlive the space.
   void set_unlocker(Unlocker& unlocker) { unlocker_ = &unlocker; }
 
+  /// From now on the space reports changes of its memory; null: it reports nothing.
+  virtual void set_observer(SupplyObserver* observer) { watch_.set(observer); }
+  /// Its memory in segments for small requests; nothing if it makes no difference.
+  [[nodiscard]] virtual SmallPart small_part() const { return {}; }
+
   /// The account of this space, up to date.
   [[nodiscard]] const Ledger& ledger() const {
     if (facets_.driver_counts != nullptr) facets_.driver_counts->refresh_ledger();
@@ -144,6 +150,7 @@ class Space {
   Facets facets_;          // set by the constructor of the space
   Location location_ = Location::device;
   Unlocker* unlocker_ = nullptr;  ///< null if the pool has no lock
+  Watch watch_;
 
  private:
   mutable Devices accessors_;  // its own, then its peers

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "blocks/live_digest.hpp"
+#include "driver/relaxed_capture.hpp"
 #include "pool/pool.hpp"
 
 namespace memlake {
@@ -45,10 +46,12 @@ Block* Pool::allocate_from(Space& space, Bytes requested, StreamId stream) {
   }
   block = hand_out(space, block, requested, stream, id);
   count_held_peak();
+  if (watch_ != nullptr) count_splits();
   return block;
 }
 
 Block* Pool::acquire(Space& space, Attempt& attempt) {
+  const RelaxedCapture relaxed(events_.driver());
   bool has_released_in_others = false;
   bool has_released_addresses = false;
   while (true) {
@@ -168,6 +171,8 @@ Block* Pool::hand_out(const Space& space, Block* block, Bytes requested, StreamI
   stats_.requested.add(requested);
   stats_.allocated.add(block->size);
   stats_.active.add(block->size);
+  if (watch_ != nullptr) [[unlikely]]
+    watch_->on_hand_out(*block);
   return block;
 }
 

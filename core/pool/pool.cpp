@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "blocks/live_digest.hpp"
+#include "driver/relaxed_capture.hpp"
 #include "policies/segments/segment_space.hpp"
 
 namespace memlake {
@@ -52,6 +53,7 @@ PoolStats Pool::stats() const {
 }
 
 void Pool::reset_peaks() {
+  if (SizeCounts* counts = size_counts()) counts->reset_peaks();
   for (Level* level : {&stats_.requested, &stats_.allocated}) level->peak = level->now;
   reset_active_peak();
   reset_held_peak();
@@ -88,6 +90,7 @@ Space& Pool::add_space(std::unique_ptr<Space> space, bool is_default) {
     reuse->set_reuse_rules(policys == nullptr ? ReuseRules{false, false, false} : policys->reuse_rules());
   space->set_peers(policy_space().peers());
   space->set_number(static_cast<std::uint8_t>(spaces_.size()));
+  space->set_observer(watch_.get());
   spaces_.push_back(std::move(space));
   if (is_default) default_space_ = spaces_.back().get();
   return *spaces_.back();
@@ -125,51 +128,59 @@ Bytes Pool::largest_free() const {
   return largest;
 }
 
-bool Pool::frees_at_once(const Block& block, StreamId stream) const {
-  return block.users.empty() && stream == block.stream && block.give_back == GiveBack::cached;
+std::vector<Pool::Awaited> Pool::record(Block* block, const std::vector<StreamId>& streams, bool is_final) {
+  std::vector<Awaited> recorded;
+  recorded.reserve(streams.size());
+  try {
+    for (const StreamId user : streams) recorded.push_back({events_.record(user, *block), block, false});
+  } catch (...) {
+    for (const Awaited& awaited : recorded) events_.drop(awaited.ticket);
+    if (!is_final) throw;
+    recorded.clear();
+    for (const StreamId user : streams) recorded.push_back({events_.record_later(user, *block), block, false});
+  }
+  return recorded;
 }
 
-void Pool::free(Block* block, StreamId stream) {
-  Space& space = space_of(*block);
-  OrderedFrees* ordered = space.facets().ordered_frees;
-  const bool is_in_order = ordered != nullptr;
+void Pool::free_slowly(Block* block, StreamId stream, bool is_final) {
+  const RelaxedCapture relaxed(events_.driver());
+  OrderedFrees* ordered = space_of(*block).facets().ordered_frees;
   const bool is_for_others = block->give_back == GiveBack::to_several || block->give_back == GiveBack::to_driver;
-  const bool is_elsewhere = (stream != block->stream || is_for_others) && !is_in_order;
-  if (block->users.empty() && !is_elsewhere) [[likely]] {
-    if (is_in_order) ordered->free_in_order(*block, stream);
-    note_free(*block, stream);
-    make_free(block);
-    return;
-  }
-  // Recording may fail; then the block is still live, and what was recorded is dropped.
-  std::vector<Awaited> recorded;
   std::vector<StreamId> streams(block->users);
   std::erase(streams, stream);
   const bool has_others = !streams.empty();
-  if (is_elsewhere) streams.push_back(stream);
-  recorded.reserve(streams.size());
-  try {
-    for (const StreamId user : streams)
-      recorded.push_back({events_.record(user, *block), block, user == stream && !has_others});
-  } catch (...) {
-    for (const Awaited& awaited : recorded) events_.drop(awaited.ticket);
-    throw;
+  if (ordered == nullptr) {
+    if (stream != block->stream || is_for_others) streams.push_back(stream);
+  } else if (streams.empty()) {
+    // The driver frees it, unless a graph would capture that.
+    bool is_refused = events_.is_capturing(stream);
+    try {
+      if (!is_refused) ordered->free_in_order(*block, stream);
+    } catch (const Error&) {
+      if (!is_final) throw;
+      is_refused = true;
+    }
+    if (is_refused) streams.push_back(stream);
   }
-  if (is_in_order && streams.empty()) ordered->free_in_order(*block, stream);
+  // Recording may fail; then the block is still live, and what was recorded is dropped.
+  std::vector<Awaited> recorded = record(block, streams, is_final);
   note_free(*block, stream);
-  if (is_in_order) block->stream = stream;
+  if (ordered != nullptr) block->stream = stream;
   block->users.clear();
+  if (streams.empty()) {
+    make_free(block);
+    return;
+  }
   block->state = BlockState::pending;
   block->awaited = static_cast<std::uint32_t>(recorded.size());
   for (std::size_t i = 0; i < streams.size(); ++i) {
+    recorded[i].is_reusable_here = streams[i] == stream && !has_others && ordered == nullptr;
     if (awaited_.size() <= streams[i]) awaited_.resize(streams[i] + 1);
     awaited_[streams[i]].push_back(recorded[i]);
     ++awaited_count_;
     reusable_here_ += recorded[i].is_reusable_here ? 1U : 0U;
   }
-  if (streams.empty()) {
-    make_free(block);
-  } else if (block->give_back == GiveBack::to_driver) {
+  if (block->give_back == GiveBack::to_driver) {
     // It is released at once if the device has finished with it. A driver that cannot answer now is asked again at the
     // next operation.
     try {
@@ -193,6 +204,8 @@ void Pool::note_free(const Block& block, StreamId stream) {
   note(stream == block.user ? RowLog::Op::free : RowLog::Op::free_on, block.id, {0}, stream);
   stats_.allocated.subtract(block.size);
   ++stats_.frees;
+  if (watch_ != nullptr) [[unlikely]]
+    watch_->on_free(block);
 }
 
 /// It is neither live nor pending any more.
@@ -200,6 +213,8 @@ void Pool::count_out(const Block& block) {
   live_digest_ ^= live_digest(block);
   stats_.requested.subtract(block.requested);
   stats_.active.subtract(block.size);
+  if (watch_ != nullptr) [[unlikely]]
+    watch_->on_free_again(block);
 }
 
 void Pool::make_free(Block* block) {
@@ -224,40 +239,44 @@ void Pool::settle_oldest(std::deque<Awaited>& queue) {
 }
 
 void Pool::poll_events() {
+  const RelaxedCapture relaxed(events_.driver());
   for (auto& queue : awaited_)
     while (!queue.empty() && events_.is_done(queue.front().ticket)) settle_oldest(queue);
 }
 
 void Pool::wait_for_events() {
+  const RelaxedCapture relaxed(events_.driver());
   for (auto& queue : awaited_)
-    while (!queue.empty()) {
+    while (!queue.empty() && events_.has_point(queue.front().ticket)) {
       events_.wait(queue.front().ticket);
       settle_oldest(queue);
     }
 }
 
-/// What is pending becomes free at once: its owners' later work waits on the device for whoever still uses it.
+/// What is pending becomes free at once: its owners' later work waits on the device for the streams that still use it.
+/// What a stream uses that captures a graph, or what belongs to such a stream, stays pending.
 void Pool::settle_behind_waits() {
+  const RelaxedCapture relaxed(events_.driver());
+  std::vector<StreamId> owners;
   for (auto& queue : awaited_)
-    while (!queue.empty()) {
+    while (!queue.empty() && events_.has_point(queue.front().ticket)) {
       const Awaited& awaited = queue.front();
-      bool has_owner = false;
-      const auto let_wait = [&](StreamId owner) {
-        events_.let_wait(owner, awaited.ticket);
-        has_owner = true;
-      };
-      if (const SeveralOwners* owners = space_of(*awaited.block).facets().several_owners) {
-        owners->for_each_owner(*awaited.block, let_wait);
+      owners.clear();
+      if (const SeveralOwners* several = space_of(*awaited.block).facets().several_owners) {
+        several->for_each_owner(*awaited.block, [&](StreamId owner) { owners.push_back(owner); });
       } else {
-        let_wait(awaited.block->stream);
+        owners.push_back(awaited.block->stream);
       }
-      // What goes back to no stream goes back to the driver, which waits for nobody.
-      has_owner ? events_.drop(awaited.ticket) : events_.wait(awaited.ticket);
+      if (std::ranges::any_of(owners, [&](StreamId owner) { return events_.is_capturing(owner); })) break;
+      for (const StreamId owner : owners) events_.let_wait(owner, awaited.ticket);
+      // What goes back to no stream goes back to the driver, which waits for no stream.
+      owners.empty() ? events_.wait(awaited.ticket) : events_.drop(awaited.ticket);
       settle_oldest(queue);
     }
 }
 
 void Pool::trim(Bytes keep) {
+  const RelaxedCapture relaxed(events_.driver());
   if (awaited_count_ > 0) poll_events();
   const auto all = [this] { return held().now + spilled().now; };
   // The policy's space comes last: its memory serves most requests.
@@ -270,6 +289,7 @@ void Pool::trim(Bytes keep) {
 }
 
 void Pool::release_cached() {
+  const RelaxedCapture relaxed(events_.driver());
   wait_for_events();
   note(RowLog::Op::empty_cache, 0, {0}, 0);
   for (const auto& space : spaces_) space->release_everything();

@@ -13,6 +13,7 @@
 #include "policies/segments/segment_rules.hpp"
 #include "policies/space.hpp"
 #include "pool/pool_stats.hpp"
+#include "pool/pool_watch.hpp"
 #include "pool/row_log.hpp"
 #include "pool/shortage.hpp"
 
@@ -53,12 +54,18 @@ class Pool {
 
   /// Frees a live block in the order of the stream for which it was allocated.
   void free(Block* block) { free(block, block->user); }
-  /// Frees it in the order of another stream. pre: that stream is ordered behind all earlier work on the block.
-  void free(Block* block, StreamId stream);
+  /// Frees it in the order of another stream. pre: that stream is ordered behind all earlier work on the block. If the
+  /// stream captures a graph, the block becomes free after the capture.
+  void free(Block* block, StreamId stream) { free_in_order(block, stream, false); }
+  /// The same for a caller that cannot try again: if the driver refuses a call, the block stays pending, and the pool
+  /// makes the call later. Throws only if the host has no memory.
+  void free_finally(Block* block, StreamId stream) { free_in_order(block, stream, true); }
   /// Frees it at once, without recording events. pre: no device work can still use the block.
   void free_unused(Block* block, StreamId stream);
   /// Whether free(block, stream) will make no driver call.
-  [[nodiscard]] bool frees_at_once(const Block& block, StreamId stream) const;
+  [[nodiscard]] bool frees_at_once(const Block& block, StreamId stream) const {
+    return block.users.empty() && stream == block.stream && block.give_back == GiveBack::cached;
+  }
 
   /// Work on another stream uses the block: after its free, the block is pending until that stream has passed.
   void record_use(Block* block, StreamId stream);
@@ -100,6 +107,16 @@ class Pool {
   [[nodiscard]] Shortage shortage(std::optional<Bytes> device_free = std::nullopt) const;
   [[nodiscard]] std::vector<std::pair<StreamId, Bytes>> pending_on() const;
 
+  /// The refusal of the last request is not counted.
+  void uncount_refusal() { --stats_.ooms; }
+
+  /// Counts PyTorch's statistics by size from now on, beginning with the present state.
+  void count_by_size();
+  /// The counts, up to date; null before count_by_size().
+  [[nodiscard]] SizeCounts* size_counts();
+  /// Calls `tell` for every change of the memory; empty: ends it.
+  void observe(std::function<void(const MemoryEvent&)> tell);
+
   /// From now on the pool writes every operation to `log`; null ends that. Blocks that are live now are the first rows.
   void write_to(RowLog* log);
 
@@ -119,6 +136,25 @@ class Pool {
     Attempt attempt{};
     bool has_no_addresses = false;
   };
+
+  void free_in_order(Block* block, StreamId stream, bool is_final) {
+    if (frees_at_once(*block, stream)) [[likely]] {
+      note_free(*block, stream);
+      make_free(block);
+    } else {
+      free_slowly(block, stream, is_final);
+    }
+  }
+  /// With driver calls.
+  void free_slowly(Block* block, StreamId stream, bool is_final);
+  /// A point of each stream, recorded now or, if the free is final and the driver refuses, later.
+  [[nodiscard]] std::vector<Awaited> record(Block* block, const std::vector<StreamId>& streams, bool is_final);
+
+  /// The watch, made on first use.
+  PoolWatch& watch();
+  void end_watch_if_unused();
+  /// Brings the counts that need a look at every block up to date.
+  void count_splits();
 
   /// Tries everything when no free block of the space fits. Null if there is no memory; then shortage() says why.
   Block* acquire(Space& space, Attempt& attempt);
@@ -156,6 +192,7 @@ class Pool {
   PoolStats stats_;  // without held memory, which the budget counts; its active peak is that since take_recent_peak()
   Refusal refusal_;
   RowLog* log_ = nullptr;
+  std::unique_ptr<PoolWatch> watch_;  // null: no program watches
 };
 
 }  // namespace memlake

@@ -54,7 +54,10 @@ CUstream TraceEvents::handle_of(StreamId stream) {
   return found->second.handle();
 }
 
-void TraceEvents::wait_for_stream(StreamId) { ++synchronisations; }
+bool TraceEvents::wait_for_stream(StreamId) {
+  ++synchronisations;
+  return true;
+}
 
 void TraceEvents::done(std::uint32_t id) {
   const auto found = of_id_.find(id);

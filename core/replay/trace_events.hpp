@@ -32,7 +32,7 @@ class TraceEvents final : public EventSource {
   bool is_done(Ticket ticket) override;
   void wait(Ticket ticket) override;
   void drop(Ticket) override {}
-  void wait_for_stream(StreamId stream) override;
+  bool wait_for_stream(StreamId stream) override;
   bool is_idle(StreamId) override { return true; }
   /// A stream of the device for each stream of the trace. No device work ever runs on it.
   CUstream handle_of(StreamId stream) override;

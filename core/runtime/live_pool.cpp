@@ -8,6 +8,7 @@
 #include "base/process.hpp"
 #include "base/undo_failure.hpp"
 #include "driver/library.hpp"
+#include "driver/relaxed_capture.hpp"
 #include "driver/result.hpp"
 
 namespace memlake {
@@ -90,6 +91,7 @@ bool LivePool::can_undo() const noexcept {
 }
 
 void LivePool::synchronize() {
+  const RelaxedCapture relaxed(events_.driver());
   for (const auto& device : devices_) device->synchronize();
 }
 
@@ -313,6 +315,7 @@ void LivePool::set_peers(const std::vector<std::shared_ptr<Device>>& peers) {
   const auto lock = open_lock();
   unlocker_.wait_for_all();  // what is being mapped would miss the change
   require_open_locked();
+  const RelaxedCapture relaxed(events_.driver());
   for (const auto& peer : peers) peer->context();
   pool_->set_peers(counted(peers, counting_));
 }

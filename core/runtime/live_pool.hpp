@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -68,6 +69,35 @@ struct LiveStats {
   std::vector<OfStream> streams;  ///< those that have memory
 };
 
+/// One block, as callers that know only its address see it.
+struct FoundBlock {
+  AddressRange range;
+  Bytes requested;            ///< 0: it is free
+  CUstream stream = nullptr;  ///< that it is for; of a free block: that gets it at once
+  AddressRange segment;
+  BlockState state = BlockState::free;  ///< free, live or pending
+  bool is_small = false;
+  bool is_one_allocation = false;  ///< of the driver; else the segment is a reservation with mapped chunks
+};
+
+/// PyTorch's statistics of a pool; the totals and numbers since reset_totals().
+struct LiveCounts {
+  SizeCounts sizes;
+  std::uint64_t retries = 0;
+  std::uint64_t ooms = 0;
+  std::uint64_t device_allocations = 0;
+  std::uint64_t device_frees = 0;
+  std::uint64_t host_waits = 0;
+  Bytes largest_free;
+};
+
+/// An event as an observer outside the pool gets it.
+struct LiveEvent {
+  MemoryEvent::Kind kind;
+  AddressRange range;
+  CUstream stream;
+};
+
 /// A live block in the form that another process can import.
 struct ExportedBlock {
   Address address;
@@ -104,14 +134,22 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   // For callers that know their memory only by its address and use streams of other libraries. There is no object per
   // allocation. The memory of a Lease cannot be found by its address.
 
-  /// Throws NoMemory. pre: requested > 0.
-  Address allocate_at(Bytes requested, CUstream stream);
+  // A stream of another library is not asked whether it captures a graph before the driver has to be called. A free is
+  // not refused because of its stream: on one that captures or was destroyed, the memory becomes free later.
+
+  /// Throws NoMemory. pre: requested > 0. `counts_refusal`: whether the pool's statistics count a refusal.
+  Address allocate_at(Bytes requested, CUstream stream, bool counts_refusal = true);
   /// Frees in the order of the stream for which it was allocated. Error(invalid_free) if no allocation is there.
   void free_at(Address address);
   /// Frees in the order of `stream`, which must be ordered behind all earlier work on the memory.
   void free_at(Address address, CUstream stream);
   /// The same; false if no allocation is there.
   bool try_free_at(Address address, CUstream stream);
+  /// As free_at(address); false if no allocation is there, or the pool is closed. `found`: gets the block as it was
+  /// before; may be null.
+  bool release_at(Address address, FoundBlock* found);
+  /// False if no allocation is there, or the pool is closed. `found` may be null.
+  bool find_at(Address address, FoundBlock* found) const;
   /// Work on another stream uses the memory.
   void record_use_at(Address address, CUstream stream);
   /// The segment of the allocation. Error(invalid_argument) if the segment is not one allocation of the driver.
@@ -144,6 +182,22 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   std::optional<ReuseRules> reuse_rules() const;
   /// See Space.
   void set_peers(const std::vector<std::shared_ptr<Device>>& peers);
+  /// Adds one to them, unless it is one of them. Error(invalid_argument) if it cannot reach the pool's devices.
+  void add_peer(const std::shared_ptr<Device>& peer);
+
+  // For watchers; see Pool.
+  void count_by_size();
+  /// Error(config) before count_by_size().
+  LiveCounts counts();
+  /// The numbers of counts() begin at 0 again, and those of stats_since_reset().
+  void reset_totals();
+  /// The figures of stats() without a walk over the blocks, with the numbers since reset_totals().
+  PoolStats stats_since_reset(Bytes& limit) const;
+  /// All blocks that have memory, in the order of their addresses.
+  std::vector<FoundBlock> blocks() const;
+  /// Calls `tell` for each event under the lock; empty: ends it. When it returns, no call of an earlier one is under
+  /// way.
+  void observe(std::function<void(const LiveEvent&)> tell);
   LiveStats stats() const;
   std::vector<BlockRecord> snapshot() const;
   std::optional<std::string> find_broken_invariant() const;
@@ -184,8 +238,14 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   AddressTable::Place place_of(Address address) const;
   /// The name of a stream of which only the handle is known.
   StreamName name_of(CUstream stream) const;
+  /// The number of a stream of which only the handle is known. pre: the lock is held. `is_checked`: a stream that is
+  /// new here must exist; Error(config) if the driver knows none.
+  StreamId number_of(CUstream stream, bool is_checked);
+  [[nodiscard]] FoundBlock found(const Block& block) const;
+  /// The numbers of counts() since the pool was made, without its sizes. pre: the lock is held.
+  [[nodiscard]] LiveCounts numbers() const;
   [[noreturn]] static void refuse(Address address);
-  [[noreturn]] void refuse_for_lack_of_memory();
+  [[noreturn]] void refuse_for_lack_of_memory(bool is_counted);
 
   void require_usable() const;
   void require_open_locked() const;
@@ -248,6 +308,8 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   AddressTable by_address_;              // the blocks of allocate_at()
   std::unique_ptr<RowLog> log_;
   Limits limits_;
+  LiveCounts before_reset_;             // the numbers at the last reset_totals()
+  PoolStats stats_before_reset_;        // likewise
   std::optional<Neighbour> neighbour_;  // empty after close()
 };
 

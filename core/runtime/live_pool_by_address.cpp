@@ -1,5 +1,6 @@
 // The part of LivePool for callers that know their memory only by its address: the path of the C ABI. It locks once and
-// allocates no heap memory per operation.
+// allocates no heap memory per operation. It calls the driver neither for an allocation from cached memory nor for a
+// free in the order of the memory's own stream.
 
 #include <sstream>
 
@@ -11,6 +12,7 @@
 namespace memlake {
 
 StreamName LivePool::name_of(CUstream stream) const {
+  if (stream == kPerThreadStream) return {.handle = stream, .thread = this_thread_number()};
   if (devices_.size() == 1 || !is_created(stream)) [[likely]]
     return {.handle = stream};
   // Of several devices the driver says which one a stream works on, by its context.
@@ -26,22 +28,35 @@ StreamName LivePool::name_of(CUstream stream) const {
               "or the default stream");
 }
 
-Address LivePool::allocate_at(Bytes requested, CUstream stream) {
+StreamId LivePool::number_of(CUstream stream, bool is_checked) {
+  if (stream == nullptr) return 0;
+  if (devices_.size() == 1 && is_created(stream)) [[likely]]
+    if (const auto known = streams_.known_number_of(stream)) [[likely]]
+      return *known;
+  const StreamName name = name_of(stream);
+  if (const auto known = streams_.known_number_of(name)) return *known;
+  if (is_checked) static_cast<void>(is_capturing(name));
+  return streams_.number_of(name);
+}
+
+Address LivePool::allocate_at(Bytes requested, CUstream stream, bool counts_refusal) {
   if (!can_undo()) [[unlikely]]
     require_usable();
-  if (stream != nullptr) require_not_capturing(name_of(stream));
   const std::lock_guard lock(mutex_);
   require_open_locked();
-  const StreamId number = stream == nullptr ? 0 : streams_.number_of(name_of(stream));
+  const StreamId number = number_of(stream, true);
   by_address_.make_room();
   Block* const block = pool_->allocate(requested, number);
   if (block == nullptr) [[unlikely]]
-    refuse_for_lack_of_memory();
+    refuse_for_lack_of_memory(counts_refusal);
   by_address_.insert(block->address, block);
   return block->address;
 }
 
-void LivePool::refuse_for_lack_of_memory() { throw NoMemory{shortage_locked()}; }
+void LivePool::refuse_for_lack_of_memory(bool is_counted) {
+  if (!is_counted) pool_->uncount_refusal();
+  throw NoMemory{shortage_locked()};
+}
 
 AddressTable::Place LivePool::place_of(Address address) const {
   if (const AddressTable::Place place = by_address_.find(address); place.block != nullptr) [[likely]]
@@ -62,11 +77,45 @@ void LivePool::free_at(Address address) {
   const std::lock_guard lock(mutex_);
   require_open_locked();
   const AddressTable::Place place = place_of(address);
-  const StreamId user = place.block->user;
-  if (streams_.handle_of(user) != nullptr && streams_.is_alive(user))
-    require_not_capturing({.handle = streams_.handle_of(user)});
-  pool_->free(place.block, user);
+  pool_->free_finally(place.block, place.block->user);
   by_address_.remove(place);
+}
+
+bool LivePool::release_at(Address address, FoundBlock* found_block) {
+  if (!can_undo()) [[unlikely]]
+    return false;
+  const std::lock_guard lock(mutex_);
+  if (!pool_) [[unlikely]]
+    return false;
+  const AddressTable::Place place = by_address_.find(address);
+  if (place.block == nullptr) return false;
+  if (found_block != nullptr) *found_block = found(*place.block);
+  pool_->free_finally(place.block, place.block->user);
+  by_address_.remove(place);
+  return true;
+}
+
+bool LivePool::find_at(Address address, FoundBlock* found_block) const {
+  if (!can_undo()) [[unlikely]]
+    return false;
+  const std::lock_guard lock(mutex_);
+  if (!pool_) [[unlikely]]
+    return false;
+  const AddressTable::Place place = by_address_.find(address);
+  if (place.block == nullptr) return false;
+  if (found_block != nullptr) *found_block = found(*place.block);
+  return true;
+}
+
+FoundBlock LivePool::found(const Block& block) const {
+  const bool is_used = block.state == BlockState::live || block.state == BlockState::pending;
+  return {.range = {block.address, block.size},
+          .requested = is_used ? block.requested : Bytes{0},
+          .stream = streams_.handle_of(is_used ? block.user : block.stream),
+          .segment = block.memory->range,
+          .state = is_used ? block.state : BlockState::free,
+          .is_small = block.group->is_small || (is_used && SizeCounts::is_small(block.requested)),
+          .is_one_allocation = block.memory->is_one_allocation()};
 }
 
 void LivePool::free_at(Address address, CUstream stream) {
@@ -76,7 +125,6 @@ void LivePool::free_at(Address address, CUstream stream) {
 bool LivePool::try_free_at(Address address, CUstream stream) {
   if (!can_undo()) [[unlikely]]
     require_usable();
-  if (stream != nullptr) require_not_capturing(name_of(stream));
   const std::lock_guard lock(mutex_);
   require_open_locked();
   const AddressTable::Place place = by_address_.find(address);
@@ -84,24 +132,28 @@ bool LivePool::try_free_at(Address address, CUstream stream) {
     return false;
   // Its own stream by the number it has there: of a handle alone it cannot be known whether its stream is the same.
   const StreamId user = place.block->user;
-  const bool is_own = streams_.handle_of(user) == stream;
-  pool_->free(place.block, is_own ? user : streams_.number_of(name_of(stream)));
+  StreamId number = user;
+  if (streams_.handle_of(user) != stream) {
+    number = number_of(stream, false);
+  } else if (stream == kPerThreadStream) [[unlikely]] {
+    // It may be another thread's. Then the memory is free behind the work of both.
+    pool_->record_use(place.block, number_of(stream, false));
+  }
+  pool_->free_finally(place.block, number);
   by_address_.remove(place);
   return true;
 }
 
 void LivePool::record_use_at(Address address, CUstream stream) {
-  require_usable();
-  const StreamName name = name_of(stream);
-  static_cast<void>(is_capturing(name));  // found out when the memory is freed, a bad handle would be too late
   const auto lock = open_lock();
-  pool_->record_use(place_of(address).block, streams_.number_of(name));
+  // Asked of a new stream at once: found out when the memory is freed, a bad handle would be too late.
+  pool_->record_use(place_of(address).block, number_of(stream, true));
 }
 
 AddressRange LivePool::segment_at(Address address) const {
   const auto lock = open_lock();
   const SegmentMemory& memory = *place_of(address).block->memory;
-  if (memory.is_expandable())
+  if (!memory.is_one_allocation())
     throw Error(ErrorKind::invalid_argument,
                 "this memory is made of pages, so it is not part of one allocation of the driver; the policy caching "
                 "makes allocations of one piece");

@@ -23,17 +23,24 @@ class EventSource {
   EventSource& operator=(const EventSource&) = delete;
   virtual ~EventSource() = default;
 
-  /// Records the current end of `stream`, because `block` was freed.
+  /// Records the current end of `stream`, because `block` was freed. While the stream captures a graph, nothing can be
+  /// recorded: then a later end of the stream is recorded, once the capture is over.
   virtual Ticket record(StreamId stream, const Block& block) = 0;
-  /// Records the current end of `stream`, for no particular block.
+  /// Records the current end of `stream`, for no particular block; as record().
   virtual Ticket record_point(StreamId stream) = 0;
+  /// As record(), without a driver call: a later end of the stream is recorded.
+  virtual Ticket record_later(StreamId stream, const Block& block) { return record(stream, block); }
+  /// Whether the point is recorded, if necessary by recording it now. If not, its stream captures a graph, and only
+  /// is_done() and drop() may be called with the ticket.
+  virtual bool has_point(Ticket) { return true; }
   /// Makes later work of `waiter` wait for the point on the device. If `waiter` was destroyed, the host waits: then
-  /// nothing but a wait keeps the order. The ticket stays valid.
+  /// nothing but a wait keeps the order. The ticket stays valid. Error(out_of_memory) if `waiter` captures a graph,
+  /// which cannot depend on work outside it. pre: has_point(ticket).
   virtual void let_wait(StreamId waiter, Ticket ticket) = 0;
   /// Whether the stream has passed the point. A ticket is no longer valid once is_done() has returned true, or after
   /// wait() or drop().
   virtual bool is_done(Ticket ticket) = 0;
-  /// The host waits until the stream has passed the point.
+  /// The host waits until the stream has passed the point. pre: has_point(ticket).
   virtual void wait(Ticket ticket) = 0;
   /// The ticket is no longer needed.
   virtual void drop(Ticket ticket) = 0;
@@ -42,16 +49,20 @@ class EventSource {
   virtual CUstream handle_of(StreamId stream) = 0;
   /// The number of the device that the stream works on.
   [[nodiscard]] virtual std::size_t device_of(StreamId) const { return 0; }
-  /// The host waits until all work of the stream is complete.
-  virtual void wait_for_stream(StreamId stream) = 0;
-  /// Whether a point of the stream can be recorded or queried now: not while the stream captures a graph, and not while
-  /// work of a destroyed stream is known to run. If the end of a destroyed stream is unknown, recording is possible but
-  /// waits for the device.
+  /// The host waits until all work of the stream is complete. False if that is not possible now: the stream captures a
+  /// graph, or its end is unknown and a capture keeps the host from waiting for the device.
+  virtual bool wait_for_stream(StreamId stream) = 0;
+  /// Whether a point of the stream can be recorded or queried now: not while the stream captures a graph, not while
+  /// work of a destroyed stream is known to run, and not if it is another thread's own stream. If the end of a
+  /// destroyed stream is unknown, recording is possible but waits for the device.
   virtual bool can_record(StreamId) { return true; }
   /// Whether the stream captures a graph. Then an event recorded on it would become a part of the graph.
   virtual bool is_capturing(StreamId) { return false; }
   /// Whether all work of the stream is complete. Waits for the device only if the end of a destroyed stream is unknown.
   virtual bool is_idle(StreamId stream) = 0;
+
+  /// The driver whose capture mode the pool relaxes during its calls; null if there is none.
+  [[nodiscard]] virtual Driver* driver() { return nullptr; }
 
   [[nodiscard]] Tick now() const { return ticks_ == nullptr ? 0 : ticks_->load(std::memory_order_relaxed); }
   /// Whether the program ordered later work of `waiter` behind the work that was queued on `stream` up to the tick.

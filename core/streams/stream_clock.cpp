@@ -42,15 +42,18 @@ StreamClock::Reuse StreamClock::reuse(StreamId stream, const Freed& freed, const
   return may_ask && has_passed(freed) ? Reuse::passed : known;
 }
 
-void StreamClock::wait(StreamId stream, Stamp stamp) {
+bool StreamClock::wait(StreamId stream, Stamp stamp) {
   OfStream& known = of(stream);
-  if (stamp <= known.passed) return;
+  if (stamp <= known.passed) return true;
+  if (stamp >= known.open && events_.is_capturing(stream)) return false;
   end_epoch(stream, known, stamp);
   while (stamp > known.passed) {
+    if (!events_.has_point(known.ended.front().second)) return false;
     events_.wait(known.ended.front().second);
     known.passed = known.ended.front().first;
     known.ended.pop_front();
   }
+  return true;
 }
 
 void StreamClock::let_wait(StreamId waiter, StreamId stream) {
@@ -59,6 +62,8 @@ void StreamClock::let_wait(StreamId waiter, StreamId stream) {
     throw Error(ErrorKind::out_of_memory, "free memory belongs to a stream that is capturing a graph");
   const EventSource::Ticket ticket = events_.record_point(stream);
   try {
+    if (!events_.has_point(ticket))
+      throw Error(ErrorKind::out_of_memory, "free memory belongs to a stream that is capturing a graph");
     events_.let_wait(waiter, ticket);
   } catch (...) {
     events_.drop(ticket);

@@ -56,11 +56,9 @@ class StreamClock {
   [[nodiscard]] Reuse known_reuse(StreamId stream, const Freed& freed, const ReuseRules& rules) const;
   /// Decides by all rules; may ask the driver.
   Reuse reuse(StreamId stream, const Freed& freed, const ReuseRules& rules);
-  /// Whether the stream captures a graph, so that no point of it can be recorded.
-  [[nodiscard]] bool is_capturing(StreamId stream) const { return events_.is_capturing(stream); }
-  /// The host waits until the stream has passed the stamp. pre: the stream does not capture.
-  void wait(StreamId stream, Stamp stamp);
-  void wait(const Freed& freed) { wait(freed.stream, freed.at.stamp); }
+  /// The host waits until the stream has passed the stamp. False if that is not possible now, because of a capture.
+  bool wait(StreamId stream, Stamp stamp);
+  bool wait(const Freed& freed) { return wait(freed.stream, freed.at.stamp); }
   /// Makes later work of `waiter` wait on the device for all work queued on `stream` so far.
   void let_wait(StreamId waiter, StreamId stream);
 

@@ -140,7 +140,8 @@ typedef struct memlake_pool_counts_t {
   memlake_count_t allocations[3];
   memlake_count_t segments[3];
   memlake_count_t active[3];
-  memlake_count_t inactive_splits[3]; /* free blocks beside used ones in one segment; see docs/reference/c_abi.md for its peak */
+  memlake_count_t
+      inactive_splits[3]; /* free blocks beside used ones in one segment; see docs/reference/c_abi.md for its peak */
   memlake_count_t allocated_bytes[3];
   memlake_count_t held_bytes[3];
   memlake_count_t active_bytes[3];
@@ -247,8 +248,8 @@ MEMLAKE_API void memlake_torch_fraction(double fraction, int device);
 MEMLAKE_API memlake_pool* memlake_torch_pool(int device, const char* conf);
 
 /* Finds live memory of any pool that serves or served PyTorch by the address of its beginning. `hint`: the device to
- * look at first, -1: none. 1: found, and `block` (may be NULL) is filled in; 0: it is not memlake's; negative: an error.
- * Never prints. */
+ * look at first, -1: none. 1: found, and `block` (may be NULL) is filled in; 0: it is not memlake's; negative: an
+ * error. Never prints. */
 MEMLAKE_API int memlake_torch_find(const void* ptr, int hint, memlake_block_t* block);
 
 /* Frees such memory in the order of the stream that it was allocated for. 1: freed; 0: it is not memlake's, nothing was

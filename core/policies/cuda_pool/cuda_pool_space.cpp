@@ -47,12 +47,18 @@ std::unique_ptr<CudaPoolSpace::Slot> CudaPoolSpace::allocate(Bytes size, CUstrea
 
 Block* CudaPoolSpace::try_to_allocate(Attempt& attempt) {
   if (attempt.rounded > device_total_) return nullptr;  // with its padding it might not be a number any more
+  if (events_.is_capturing(attempt.request.stream))
+    throw Error(
+        ErrorKind::invalid_argument,
+        "the stream is capturing a graph, and memory that CUDA's pool gives then belongs to the graph; allocate "
+        "before or after the capture, or use another policy");
   try {
     auto slot = allocate(attempt.rounded, events_.handle_of(attempt.request.stream));
     slot->block = block_over(*slot, group_, attempt.request.stream);
     slot->block.give_back = GiveBack::with_calls;
     Slot& made = *slots_.emplace(slot->range.begin.value, std::move(slot)).first->second;
     live_ = live_ + made.range.size;
+    watch_.allocated(made.range, attempt.request.stream);
     attempt.tried.push_back({Tried::What::new_segment, false});
     return &made.block;
   } catch (const Error& error) {
@@ -94,6 +100,7 @@ void CudaPoolSpace::give_back(Block* block) {
       stuck_.push_back(std::move(slot.allocation));
     }
   }
+  watch_.released(slot.range, block->stream);
   slots_.erase(slot.range.begin.value);
 }
 

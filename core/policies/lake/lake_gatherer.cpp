@@ -29,7 +29,9 @@ LakeBlock* LakeGatherer::carry_out(Plan plan, Lane& lane, Bytes size, Aliasing l
 
   const bool leaves_first = level == Aliasing::none;
   if (leaves_first) {
-    for (const Part& part : plan.moved) waits_.clock.wait(part.run->freed());
+    for (const Part& part : plan.moved)
+      if (!waits_.clock.wait(part.run->freed()))
+        throw Error(ErrorKind::out_of_memory, "free memory belongs to a stream that is capturing a graph");
     for (const Part& part : plan.moved) vacate(part);
   }
   Mapped mapped;
@@ -56,6 +58,7 @@ LakeBlock* LakeGatherer::carry_out(Plan plan, Lane& lane, Bytes size, Aliasing l
   LakeBlock* hole = plan.place.hole;
   if (hole->address < mapped.lowest) hole = map_.cut(hole, mapped.lowest - hole->address);
   if (!mapped.pieces.empty()) return show(plan, hole, std::move(mapped), size);
+  map_.watch.mapped({hole->address, hole->size}, lane.stream);
   hole->state = BlockState::free;
   if (std::ranges::any_of(chunks, &LakeChunk::is_spilled)) return take_mixed(plan, hole, size);
   hole = map_.merge(hole);
@@ -115,6 +118,7 @@ void LakeGatherer::cut_parts(const Plan& plan, Bytes size, Mapped& mapped, bool 
     }
     LakeBlock* block = map_.isolate(cutting.part.run, cutting.part.place());
     block->state = BlockState::lent;
+    map_.watch.unmapped({block->address, block->size}, block->stream);
     cutting.piece->lent = block;
     ++cutting.part.chunk->views;
   }
@@ -138,6 +142,7 @@ LakeBlock* LakeGatherer::show(const Plan& plan, LakeBlock* block, Mapped mapped,
     block = map_.cut(block, bottom - block->address);
     view->dead->state = BlockState::dead;
   }
+  map_.watch.mapped({block->address, block->size}, stream);
   block->state = BlockState::live;  // it is about to be handed out
   if (LakeBlock* run = plan.place.run; run != nullptr) {
     map_.unindex(run);
@@ -174,9 +179,11 @@ void LakeGatherer::end_view(LakeBlock* block) {
   const std::unique_ptr<View> view = std::move(block->view);
   const StreamId stream = static_cast<Range&>(*block->memory).lane.stream;
   block->give_back = GiveBack::cached;
+  map_.watch.unmapped({block->address, view->top - block->address}, stream);
   Retired retired{{}, {}, nullptr, {stream, waits_.clock.now(stream)}};
   for (View::Piece& piece : view->pieces) {
     LakeBlock* lent = piece.lent;
+    map_.watch.mapped({lent->address, lent->size}, lent->stream);
     lent->state = BlockState::free;
     lent->freed_at = waits_.clock.now(lent->stream);
     map_.offer(lent);
@@ -202,6 +209,7 @@ void LakeGatherer::end_view(LakeBlock* block) {
 void LakeGatherer::leave(const Part& whole) {
   LakeChunk& chunk = *whole.chunk;
   LakeBlock* old = map_.unsettle(whole);
+  map_.watch.unmapped({old->address, old->size}, old->stream);
   Retired& retired = retired_.emplace_back(Retired{{}, {}, old, {old->stream, old->freed_at}});
   retired.mappings.push_back(std::move(*chunk.home));
   chunk.home.reset();
@@ -251,10 +259,7 @@ void LakeGatherer::wait_for_old_mappings() {
 bool LakeGatherer::wait_for_free_memory() {
   bool has_waited = false;
   const auto wait = [&](const StreamClock::Freed& freed) {
-    // A wait would need an event, and an event on a stream that captures would become a part of its graph.
-    if (waits_.clock.has_passed(freed) || waits_.clock.is_capturing(freed.stream)) return;
-    waits_.clock.wait(freed);
-    has_waited = true;
+    has_waited |= !waits_.clock.has_passed(freed) && waits_.clock.wait(freed);
   };
   for (const Retired& retired : retired_) wait(retired.freed);
   for (const Part& part : whole_chunks(map_)) wait(part.run->freed());

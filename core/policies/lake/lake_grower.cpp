@@ -78,6 +78,7 @@ LakeBlock* LakeGrower::grow(const Plan& plan, Lane& lane, Bytes size, const Devi
     map_.settle(*made.chunks[i], range, at, std::move(made.mappings[i]));
   }
   for (auto& chunk : made.chunks) homes_.add(map_.add_chunk(std::move(chunk)));
+  map_.watch.mapped({at, top - at}, lane.stream);
   claimed->state = BlockState::free;
   claimed->is_spilled = false;
   if (place.run != nullptr) {

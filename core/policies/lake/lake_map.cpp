@@ -16,6 +16,7 @@ Range& LakeMap::add_range(Lane& lane, AddressRange addresses, std::shared_ptr<Re
   range->serial = ranges_made_++;
   range->lowest = range->highest = make_block(*range, addresses, BlockState::unmapped);
   lane.ranges.push_back(std::move(range));
+  watch.segment_made(lane.is_small());
   return *lane.ranges.back();
 }
 
@@ -25,7 +26,10 @@ void LakeMap::drop_bare_ranges() {
       if (lane == nullptr) continue;
       std::erase_if(lane->ranges, [this](const std::unique_ptr<Range>& range) {
         const bool is_bare = range->lowest == range->highest && range->lowest->state == BlockState::unmapped;
-        if (is_bare) destroy(range->lowest);
+        if (is_bare) {
+          destroy(range->lowest);
+          watch.segment_gone(range->lane.is_small());
+        }
         return is_bare;
       });
     }
@@ -47,12 +51,15 @@ LakeChunk& LakeMap::add_chunk(std::unique_ptr<LakeChunk> chunk) {
   largest_chunk_ = std::max(largest_chunk_, chunk->size);
   spilled_chunks_ += chunk->is_spilled ? 1U : 0U;
   chunk->place = chunks_.size();
+  chunk->is_counted = !chunk->is_spilled;
+  if (chunk->is_counted) watch.holds_more(chunk->size, chunk->is_small);
   chunks_.push_back(std::move(chunk));
   return *chunks_.back();
 }
 
 void LakeMap::drop_chunk(LakeChunk& chunk) {
   spilled_chunks_ -= chunk.is_spilled ? 1U : 0U;
+  if (chunk.is_counted) watch.holds_less(chunk.size, chunk.is_small);
   const std::size_t place = chunk.place;
   std::swap(chunks_[place], chunks_.back());
   chunks_[place]->place = place;
@@ -64,6 +71,13 @@ void LakeMap::settle(LakeChunk& chunk, Range& range, Address address, std::optio
   if (mapping) chunk.home.emplace(*std::move(mapping));
   chunk.address = address;
   chunk.range = &range;
+  if (const bool is_small = range.lane.is_small(); is_small != chunk.is_small) {
+    if (chunk.is_counted) {
+      watch.holds_less(chunk.size, chunk.is_small);
+      watch.holds_more(chunk.size, is_small);
+    }
+    chunk.is_small = is_small;
+  }
   chunk.since = next_settling();
   range.home = range.home + chunk.size;
   range.set_chunk(chunk.at(), &chunk);

@@ -11,6 +11,7 @@
 
 #include "blocks/block_map.hpp"
 #include "policies/lake/range.hpp"
+#include "supply/watch.hpp"
 
 namespace memlake {
 
@@ -31,6 +32,8 @@ class LakeMap {
   [[nodiscard]] Bytes down(Bytes size) const { return size.rounded_down(granule_); }
   /// The bytes of live and pending blocks.
   [[nodiscard]] Bytes used() const { return used_; }
+
+  Watch watch;  ///< changes of the memory at the addresses of the lake
 
   // Lanes and ranges.
   Lane& lane_of(StreamId stream, bool is_small);

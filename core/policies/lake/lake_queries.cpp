@@ -31,6 +31,14 @@ Bytes LakeSpace::largest_free(StreamId stream) const {
   return largest;
 }
 
+SmallPart LakeSpace::small_part() const {
+  SmallPart part;
+  for (const auto& chunk : map_.chunks())
+    if (chunk->is_small && !chunk->is_spilled) part.held = part.held + chunk->size;
+  map_.for_each_lane([&](const Lane& lane) { part.segments += lane.is_small() ? lane.ranges.size() : 0; });
+  return part;
+}
+
 std::vector<Counter> LakeSpace::counters() const {
   return {{"aliasing", word_of(level_)},
           {"moved_chunks", gatherer_.moved_chunks()},

@@ -194,8 +194,11 @@ Block* LakeSpace::gather(Attempt& attempt, Lane& lane) {
   LakeBlock* run = best_fit(lane, size);
   if (run == nullptr) run = find_elsewhere(size, stream);
   if (run != nullptr && can_use(*run, stream)) {
-    waits_.let_wait(stream, *run);
-    return map_.take_high(run, size);
+    Block* block = try_to(attempt, Tried::What::wait_on_device, [&] {
+      waits_.let_wait(stream, *run);
+      return map_.take_high(run, size);
+    });
+    if (block != nullptr) return block;
   }
   if (Block* block = try_to(attempt, Tried::What::map, [&] { return grow(lane, size); })) return block;
   // A driver that has less than it should have makes the budget smaller; a second plan may do with less new memory.
@@ -215,8 +218,11 @@ Block* LakeSpace::spill(Attempt& attempt, Lane& lane) {
   const Bytes size = attempt.rounded;
   // Free memory that was spilled before and is large enough costs no driver call.
   if (LakeBlock* run = find_spilled(size, attempt.request.stream)) {
-    waits_.let_wait(attempt.request.stream, *run);
-    return map_.take_high(run, size);
+    Block* block = try_to(attempt, Tried::What::wait_on_device, [&] {
+      waits_.let_wait(attempt.request.stream, *run);
+      return map_.take_high(run, size);
+    });
+    if (block != nullptr) return block;
   }
   if (size > homes_.budget() + host_memory()) {  // no address need be looked for
     attempt.tried.push_back({Tried::What::spill, true});

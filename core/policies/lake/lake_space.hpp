@@ -48,6 +48,8 @@ class LakeSpace final : public Space, StreamReuse, SeveralOwners, Crowding, Seve
   [[nodiscard]] Outlook outlook(const Attempt& attempt, Bytes device_free) const override;
   [[nodiscard]] std::uint64_t generation(const Block& block) const override;
   void check(InvariantReport& report) const override;
+  void set_observer(SupplyObserver* observer) override { map_.watch.set(observer); }
+  [[nodiscard]] SmallPart small_part() const override;
 
   /// Of all ranges.
   [[nodiscard]] Bytes reserved_addresses() const { return map_.reserved_addresses(); }

@@ -1,5 +1,7 @@
 #include "policies/lake/lake_waits.hpp"
 
+#include "base/error.hpp"
+
 namespace memlake {
 
 void LakeWaits::let_wait(StreamId waiter, const LakeBlock& run) {
@@ -19,8 +21,8 @@ void LakeWaits::let_wait(StreamId waiter, const LakeBlock& run) {
   if (rules.allow_internal_dependencies) {
     clock.let_wait(waiter, run.stream);
     ++stream_waits;
-  } else {
-    clock.wait(run.freed());
+  } else if (!clock.wait(run.freed())) {
+    throw Error(ErrorKind::out_of_memory, "free memory belongs to a stream that is capturing a graph");
   }
 }
 

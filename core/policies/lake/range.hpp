@@ -81,6 +81,8 @@ struct LakeChunk {
   Range* range = nullptr;
   std::size_t device = 0;   ///< by number in the space; the number of devices means: the host
   bool is_spilled = false;  ///< on the host because the devices had no room
+  bool is_small = false;    ///< its latest home is for small requests
+  bool is_counted = false;  ///< as held memory that an observer may be told of
   std::uint64_t since = 0;  ///< number of the settling that brought it here
   std::size_t place = 0;    ///< in the space's list
   std::uint32_t views = 0;  ///< aliased mappings of it that exist

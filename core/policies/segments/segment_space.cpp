@@ -117,6 +117,18 @@ std::uint64_t SegmentSpace::generation(const Block& block) const {
   return of_segment + static_cast<const ExpandableSegment&>(*block.memory).generation({block.address, block.size});
 }
 
+SmallPart SegmentSpace::small_part() const {
+  SmallPart part;
+  const SegmentMemory* counted = nullptr;
+  blocks_.for_each([&](const Block& block) {
+    if (!block.group->is_small) return;
+    if (block.state != BlockState::unmapped) part.held = part.held + block.size;
+    if (block.previous == nullptr && block.memory != counted) ++part.segments;
+    counted = block.memory;
+  });
+  return part;
+}
+
 void SegmentSpace::run(const Step& step, Climb& climb) {
   Attempt& attempt = climb.attempt;
   attempt.has_failed = false;
@@ -127,6 +139,8 @@ void SegmentSpace::run(const Step& step, Climb& climb) {
         tried.what = Tried::What::new_segment;
         climb.block = add_segment(std::make_unique<PlainSegment>(PlainAllocation(device_, step.size)), step, climb);
         ledger_.add(step.size);
+        watch_.holds_more(step.size, climb.group.is_small);
+        watch_.allocated(climb.block->memory->range, climb.block->stream);
         break;
       case Step::Kind::new_expandable:
         tried.what = Tried::What::new_addresses;
@@ -162,6 +176,7 @@ Block* SegmentSpace::add_segment(std::unique_ptr<SegmentMemory> memory, const St
   ++segments_made_;
   segments_.push_back(std::move(memory));
   blocks_.index(block);
+  watch_.segment_made(group.is_small);
   return block;
 }
 
@@ -174,6 +189,8 @@ Block* SegmentSpace::map(Block* unmapped, Bytes size) {
   blocks_.merge(unmapped);
   blocks_.index(unmapped);
   ledger_.add(mapped.size);
+  watch_.holds_more(mapped.size, unmapped->group->is_small);
+  watch_.mapped(mapped, unmapped->stream);
   return unmapped;
 }
 
@@ -193,7 +210,10 @@ void SegmentSpace::release_segment(Block* block) {
     lone_addresses_.give_back(block->memory->lone);
   } else {
     ledger_.subtract(block->size);
+    watch_.holds_less(block->size, block->group->is_small);
+    watch_.released(block->memory->range, block->stream);
   }
+  watch_.segment_gone(block->group->is_small);
   const std::size_t place = block->memory->place;
   std::swap(segments_[place], segments_.back());
   segments_[place]->place = place;
@@ -208,9 +228,11 @@ void SegmentSpace::unmap(Block* block, Bytes most) {
   if (const Bytes part{most.count / segment.page.count * segment.page.count}; part < unmapped.size)
     unmapped = {unmapped.begin + (unmapped.size - part), part};
   if (unmapped.size.count == 0) return;
-  events_.wait_for_stream(block->stream);  // its own work may still be running on these pages
+  if (!events_.wait_for_stream(block->stream)) return;  // its own work may still be running on these pages
   segment.unmap(unmapped);
   ledger_.subtract(unmapped.size);
+  watch_.holds_less(unmapped.size, block->group->is_small);
+  watch_.unmapped(unmapped, block->stream);
   blocks_.unindex(block);
   if (const Bytes before = unmapped.begin - block->address; before.count > 0)
     blocks_.index(blocks_.cut_front(block, before));

@@ -46,6 +46,7 @@ class SegmentSpace final : public Space, BareAddresses, PeerAccess {
   [[nodiscard]] Bytes largest_free(StreamId stream) const override;
   [[nodiscard]] Outlook outlook(const Attempt& attempt, Bytes device_free) const override;
   [[nodiscard]] std::uint64_t generation(const Block& block) const override;
+  [[nodiscard]] SmallPart small_part() const override;
   void check(InvariantReport& report) const override;
 
   [[nodiscard]] const BlockMap& blocks() const { return blocks_; }

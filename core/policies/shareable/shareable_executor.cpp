@@ -58,7 +58,9 @@ std::optional<ShareableSpace::Plan> ShareableSpace::plan(Bytes size, bool may_wa
 Block* ShareableSpace::gather(Bytes size, StreamId stream, bool may_wait) {
   std::optional<Plan> found = plan(size, may_wait);
   if (!found) return nullptr;
-  for (const Taking& taking : found->takings) clock_.wait(taking.range->freed());
+  for (const Taking& taking : found->takings)
+    if (!clock_.wait(taking.range->freed()))
+      throw Error(ErrorKind::out_of_memory, "free memory belongs to a stream that is capturing a graph");
   std::vector<LooseChunk> chunks;
   for (const Taking& taking : found->takings) {
     const std::size_t count = taking.moved + taking.released;
@@ -128,6 +130,8 @@ std::vector<ShareableSpace::LooseChunk> ShareableSpace::detach(ShareableRange& r
     size = size + part.size();
   }
   Mapping::close_run(run);
+  watch_.holds_less(size, false);
+  watch_.unmapped({range.range.begin + (range.range.size - size), size}, range.block.stream);
   unindex(range);
   for (std::size_t i = first; i < range.parts.size(); ++i)
     ledger_.subtract(range.parts[i].size(), range.parts[i].device);
@@ -152,7 +156,10 @@ Block* ShareableSpace::join(std::vector<LooseChunk> chunks, StreamId stream) {
     parts.push_back({std::move(stitched.mappings[i]), chunks[i].device});
     ledger_.add(parts.back().size(), chunks[i].device);
   }
-  return &keep(std::make_unique<ShareableRange>(std::move(parts), granule_, group_, stream)).block;
+  Block& made = keep(std::make_unique<ShareableRange>(std::move(parts), granule_, group_, stream)).block;
+  watch_.holds_more(made.size, false);
+  watch_.mapped({made.address, made.size}, stream);
+  return &made;
 }
 
 /// What was exported, when it is free. Nobody can be told of a failure, so the owners tell the hook.
@@ -167,6 +174,8 @@ void ShareableSpace::release(ShareableRange& range) {
   } catch (const Error&) {
     // They are still mapped; each of them tries again when it is dropped.
   }
+  watch_.holds_less(range.range.size, false);
+  watch_.unmapped(range.range, range.block.stream);
   forget(range);
 }
 

@@ -57,10 +57,12 @@ ShareableRange& ShareableSpace::keep(std::unique_ptr<ShareableRange> range) {
   range->place = ranges_.size();
   range->serial = ++ranges_made_;
   ranges_.push_back(std::move(range));
+  watch_.segment_made(false);
   return *ranges_.back();
 }
 
 void ShareableSpace::forget(ShareableRange& range) {
+  watch_.segment_gone(false);
   const std::size_t place = range.place;
   std::swap(ranges_[place], ranges_.back());
   ranges_[place]->place = place;

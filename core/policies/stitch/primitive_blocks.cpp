@@ -22,6 +22,7 @@ Block* PrimitiveBlocks::find_unmapped(StreamId stream, Bytes size) const {
 void PrimitiveBlocks::grow(StreamId stream, Bytes size) {
   if (Block* block = find_unmapped(stream, size)) {
     segment_of(*block).map(block->address, size, {&device_, 1});
+    watch.mapped({block->address, size}, stream);
     put_back(cut_out(block, {block->address, size}), BlockState::free);
     return;
   }
@@ -34,6 +35,8 @@ void PrimitiveBlocks::grow(StreamId stream, Bytes size) {
   segment->begins(block);
   segments_.push_back(std::move(segment));
   map_.index(block);
+  watch.segment_made(false);
+  watch.mapped({block->address, size}, stream);
 }
 
 Block* PrimitiveBlocks::cut_out(Block* block, AddressRange run) {
@@ -68,6 +71,7 @@ void PrimitiveBlocks::put_back(Block* block, BlockState state) {
 void PrimitiveBlocks::release(Block* block, AddressRange run) {
   PrimitiveSegment& segment = segment_of(*block);
   segment.unmap(run);
+  watch.unmapped(run, block->stream);
   Block* hole = cut_out(block, run);
   put_back(hole, BlockState::unmapped);
   if (hole->is_whole_segment()) remove_segment(hole);
@@ -75,6 +79,7 @@ void PrimitiveBlocks::release(Block* block, AddressRange run) {
 
 void PrimitiveBlocks::remove_segment(Block* block) {
   map_.unindex(block);
+  watch.segment_gone(false);
   const std::size_t place = block->memory->place;
   std::swap(segments_[place], segments_.back());
   segments_[place]->place = place;

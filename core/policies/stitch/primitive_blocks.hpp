@@ -8,6 +8,7 @@
 
 #include "blocks/block_map.hpp"
 #include "policies/stitch/primitive_segment.hpp"
+#include "supply/watch.hpp"
 
 namespace memlake {
 
@@ -32,6 +33,8 @@ class PrimitiveBlocks {
   void put_back(Block* block, BlockState state);
   /// Releases a run of chunks of a free block to the driver. pre: no view maps them, and no work uses them.
   void release(Block* block, AddressRange run);
+
+  Watch watch;  ///< changes of the memory at the segments' own addresses
 
   static PrimitiveSegment& segment_of(const Block& block) { return static_cast<PrimitiveSegment&>(*block.memory); }
 

@@ -89,8 +89,11 @@ Block* StitchSpace::take_view(StitchedView& view, Bytes size) {
 
 Block* StitchSpace::use(StitchedView& view) {
   for (const StitchedView::Part& part : view.parts)
-    if (const AddressRange run = part.under(view.block.size); run.size.count > 0)
+    if (const AddressRange run = part.under(view.block.size); run.size.count > 0) {
       blocks_.cut_out(part.segment->block_at(run.begin), run)->state = BlockState::lent;
+      watch_.unmapped(run, view.block.stream);
+    }
+  watch_.mapped({view.block.address, view.block.size}, view.block.stream);
   view.block.state = BlockState::live;
   return &view.block;
 }
@@ -100,8 +103,12 @@ void StitchSpace::give_back(Block* block) {
   if (block->group != &view_group_) return blocks_.put_back(block, BlockState::free);
   auto& view = static_cast<StitchedView&>(*block->memory);
   block->state = BlockState::free;
-  for (const StitchedView::Part& part : view.parts)
-    if (part.offset < block->size) blocks_.put_back(part.segment->block_at(part.run.begin), BlockState::free);
+  watch_.unmapped({block->address, block->size}, block->stream);
+  for (const StitchedView::Part& part : view.parts) {
+    if (part.offset >= block->size) continue;
+    watch_.mapped(part.under(block->size), block->stream);
+    blocks_.put_back(part.segment->block_at(part.run.begin), BlockState::free);
+  }
   views_.end_use(view);
 }
 
@@ -199,6 +206,7 @@ auto StitchSpace::with_addresses(Work&& work) {
 void StitchSpace::grow_by(Bytes size, StreamId stream) {
   with_addresses([&] { blocks_.grow(stream, size); });
   ledger_.add(size);
+  watch_.holds_more(size, false);
 }
 
 Block* StitchSpace::take_best_fit(Bytes size, StreamId stream) {
@@ -217,7 +225,7 @@ Block* StitchSpace::stitch(Bytes size, StreamId stream) {
     // It may have closed the gap between two blocks.
     if (Block* block = take_best_fit(size, stream)) return block;
   }
-  views_.make_room(size);
+  if (!views_.make_room(size)) return nullptr;
   const std::vector<StitchedView::Part> parts = choose_parts(size, stream);
   std::unique_ptr<StitchedView> view =
       with_addresses([&] { return std::make_unique<StitchedView>(device_, parts, view_group_, stream); });
@@ -286,20 +294,21 @@ bool StitchSpace::release_of_others(const Attempt& attempt) {
 }
 
 bool StitchSpace::release_for_small(Bytes size) {
-  Block* best = nullptr;
-  for (Block* block : free_blocks())
-    if (best == nullptr || block->size < best->size) best = block;
-  if (best == nullptr) return false;
-  release(best, std::min(best->size, size.rounded_up(blocks_.chunk())));
-  return true;
+  std::vector<Block*> victims = free_blocks();
+  std::ranges::stable_sort(victims, {}, &Block::size);
+  return std::ranges::any_of(
+      victims, [&](Block* block) { return release(block, std::min(block->size, size.rounded_up(blocks_.chunk()))); });
 }
 
-void StitchSpace::release(Block* block, Bytes size) {
+bool StitchSpace::release(Block* block, Bytes size) {
   const AddressRange run{block->address + (block->size - size), size};
-  events_.wait_for_stream(block->stream);  // its own work may still be running on these chunks
-  views_.evict_over(PrimitiveBlocks::segment_of(*block), run);
+  // Its own work may still be running on these chunks.
+  if (!events_.wait_for_stream(block->stream)) return false;
+  if (!views_.evict_over(PrimitiveBlocks::segment_of(*block), run)) return false;
   blocks_.release(block, run);
   ledger_.subtract(size);
+  watch_.holds_less(size, false);
+  return true;
 }
 
 void StitchSpace::trim(Bytes keep) {

@@ -48,6 +48,12 @@ class StitchSpace final : public Space, PolicyCounters {
   [[nodiscard]] Outlook outlook(const Attempt& attempt, Bytes device_free) const override;
   [[nodiscard]] std::uint64_t generation(const Block& block) const override;
   void check(InvariantReport& report) const override;
+  void set_observer(SupplyObserver* observer) override {
+    Space::set_observer(observer);
+    blocks_.watch.set(observer);
+    small_.set_observer(observer);
+  }
+  [[nodiscard]] SmallPart small_part() const override { return small_.small_part(); }
 
   [[nodiscard]] const StitchCounters& stitch_counters() const { return views_.counters(); }
   [[nodiscard]] const std::vector<std::unique_ptr<StitchedView>>& views() const { return views_.views(); }
@@ -89,8 +95,8 @@ class StitchSpace final : public Space, PolicyCounters {
   bool release_of_others(const Attempt& attempt);
   /// Releases chunks of the smallest free block of any stream, at most `size`; false if no block is free.
   bool release_for_small(Bytes size);
-  /// Releases the last `size` bytes of a free block.
-  void release(Block* block, Bytes size);
+  /// Releases the last `size` bytes of a free block. False if a stream that captures a graph may still use them.
+  bool release(Block* block, Bytes size);
   void shrink_small(Bytes keep, bool may_wait);
   /// The free primitive blocks of all streams.
   [[nodiscard]] std::vector<Block*> free_blocks() const;

@@ -31,6 +31,7 @@ struct StitchedView final : public SegmentMemory {
                StreamId stream);
 
   [[nodiscard]] Bytes mapped() const override { return range.size; }
+  [[nodiscard]] bool is_one_allocation() const override { return false; }
   /// Whether memory under the first `front` bytes is in use elsewhere.
   [[nodiscard]] bool is_shadowed(Bytes front);
   [[nodiscard]] bool is_in_use() const { return block.state == BlockState::live || block.state == BlockState::pending; }

@@ -29,8 +29,13 @@ bool ViewCache::fits(std::size_t views, Bytes bytes) const {
 
 bool ViewCache::could_hold(Bytes size) const { return fits(in_use_ + 1, bytes_in_use_ + size); }
 
-void ViewCache::make_room(Bytes size) {
-  while (oldest_ != nullptr && !fits(views_.size() + 1, bytes_ + size)) evict(*oldest_);
+bool ViewCache::make_room(Bytes size) {
+  for (StitchedView* view = oldest_; view != nullptr && !fits(views_.size() + 1, bytes_ + size);) {
+    StitchedView* next = view->newer;
+    evict(*view);
+    view = next;
+  }
+  return fits(views_.size() + 1, bytes_ + size);
 }
 
 void ViewCache::add(std::unique_ptr<StitchedView> view) {
@@ -80,8 +85,9 @@ void ViewCache::withdraw(StitchedView& view, Key key) {
   (view.newer == nullptr ? newest_ : view.newer->older) = view.older;
 }
 
-void ViewCache::evict(StitchedView& view) {
-  events_.wait_for_stream(view.block.stream);  // whose work may still be running at these addresses
+bool ViewCache::evict(StitchedView& view) {
+  // The stream's work may still be running at these addresses.
+  if (!events_.wait_for_stream(view.block.stream)) return false;
   const Key key = key_of(view);
   const std::vector<StitchedView::Part> parts = view.parts;
   view.shorten({0});
@@ -93,10 +99,11 @@ void ViewCache::evict(StitchedView& view) {
   std::swap(views_[place], views_.back());
   views_[place]->place = place;
   views_.pop_back();
+  return true;
 }
 
-void ViewCache::shorten(StitchedView& view) {
-  events_.wait_for_stream(view.block.stream);
+bool ViewCache::shorten(StitchedView& view) {
+  if (!events_.wait_for_stream(view.block.stream)) return false;
   const Bytes before = view.range.size;
   const std::vector<StitchedView::Part> parts = view.parts;
   view.shorten(view.block.size);
@@ -104,16 +111,23 @@ void ViewCache::shorten(StitchedView& view) {
     if (!view.touches(*part.segment, part.segment->range)) std::erase(part.segment->views, &view);
   bytes_ = bytes_ - (before - view.range.size);
   bytes_in_use_ = bytes_in_use_ - (before - view.range.size);
+  return true;
 }
 
 void ViewCache::evict_idle() {
-  while (oldest_ != nullptr) evict(*oldest_);
+  for (StitchedView* view = oldest_; view != nullptr;) {
+    StitchedView* next = view->newer;
+    evict(*view);
+    view = next;
+  }
 }
 
-void ViewCache::evict_over(PrimitiveSegment& segment, AddressRange run) {
+bool ViewCache::evict_over(PrimitiveSegment& segment, AddressRange run) {
   const std::vector<StitchedView*> views = segment.views;
-  for (StitchedView* view : views)
-    if (view->touches(segment, run)) view->is_in_use() ? shorten(*view) : evict(*view);
+  return std::ranges::all_of(views, [&](StitchedView* view) {
+    if (!view->touches(segment, run)) return true;
+    return view->is_in_use() ? shorten(*view) : evict(*view);
+  });
 }
 
 std::size_t ViewCache::offered() const {

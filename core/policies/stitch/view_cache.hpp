@@ -34,8 +34,9 @@ class ViewCache {
 
   /// Whether a view of `size` would stay within the limits, if necessary without the views that are not in use.
   [[nodiscard]] bool could_hold(Bytes size) const;
-  /// Evicts views until a view of `size` stays within the limits. pre: could_hold(size).
-  void make_room(Bytes size);
+  /// Evicts views until a view of `size` stays within the limits. False if it does not, because views of a stream that
+  /// captures a graph cannot be evicted. pre: could_hold(size).
+  bool make_room(Bytes size);
   /// Adds a new view, which is in use.
   void add(std::unique_ptr<StitchedView> view);
 
@@ -43,11 +44,12 @@ class ViewCache {
   void start_use(StitchedView& view, Bytes size);
   void end_use(StitchedView& view);
 
-  /// Evicts all views that are not in use. Like evict_over(), it waits for streams and throws if a driver call fails.
+  /// Evicts all views that are not in use, except those of streams that capture a graph. Like evict_over(), it waits
+  /// for streams and throws if a driver call fails.
   void evict_idle();
   /// Evicts the views that map a chunk of the run. A view in use loses only the part behind its used front. pre: the
-  /// chunks of the run are free.
-  void evict_over(PrimitiveSegment& segment, AddressRange run);
+  /// chunks of the run are free. False if one of them must stay, because its stream captures a graph.
+  bool evict_over(PrimitiveSegment& segment, AddressRange run);
 
   [[nodiscard]] bool has_idle() const { return oldest_ != nullptr; }
   [[nodiscard]] const std::vector<std::unique_ptr<StitchedView>>& views() const { return views_; }
@@ -61,9 +63,10 @@ class ViewCache {
   using Key = std::pair<StreamId, Bytes>;
   static Key key_of(const StitchedView& view) { return {view.block.stream, view.range.size}; }
   [[nodiscard]] bool fits(std::size_t views, Bytes bytes) const;
-  void evict(StitchedView& view);
-  /// Unmaps the part of a view that is behind its used front.
-  void shorten(StitchedView& view);
+  /// False if the view's stream captures a graph.
+  bool evict(StitchedView& view);
+  /// Unmaps the part of a view that is behind its used front. False as evict().
+  bool shorten(StitchedView& view);
   void offer(StitchedView& view);
   void withdraw(StitchedView& view, Key key);
 
