@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "abi/torch_pools.hpp"
 #include "integers.hpp"
 #include "policies.hpp"
 #include "pool_objects.hpp"
@@ -263,6 +264,47 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
           "shareable: whether buffers that do not say otherwise can be exported. limit, max_size, memory_fraction: "
           "what\n"
           "it may hold, in bytes; the smallest one binds.")
+      .def(
+          "__init__",
+          [](PyPool* self, int torch_device, nb::object buffer_type) {
+            auto core = without_gil([&] { return abi::TorchPools::of_this_process().known(torch_device); });
+            if (core == nullptr) throw nb::key_error("this device of PyTorch has no pool");
+            new (self) PyPool(std::move(core), std::move(buffer_type));
+          },
+          nb::arg("torch_device"), nb::arg("buffer_type"), "The pool that serves a device of PyTorch's.")
+      .def_prop_ro(
+          "_identity", [](const PyPool& self) { return reinterpret_cast<std::uintptr_t>(self.core.get()); },
+          "The same number for two objects of one pool.")
+      .def_prop_ro(
+          "_policy_text", [](const PyPool& self) { return self.core->policy_text(); },
+          "The policy with its options, of a pool that C functions made.")
+      .def_prop_ro(
+          "_devices",
+          [](const PyPool& self) {
+            nb::list devices;
+            for (const auto& device : self.core->devices()) devices.append(PyDevice(device));
+            return devices;
+          },
+          nb::sig("def _devices(self) -> list[Device]"))
+      .def(
+          "_peer_devices",
+          [](const PyPool& self) {
+            nb::list devices;
+            for (const auto& device : without_gil([&] { return self.core->peers(); })) devices.append(PyDevice(device));
+            return devices;
+          },
+          nb::sig("def _peer_devices(self) -> list[Device]"), "The devices beside its own that may use its memory.")
+      .def(
+          "_limits",
+          [](const PyPool& self) {
+            const Limits limits = without_gil([&] { return self.core->limits(); });
+            const auto or_none = [](Bytes bytes) {
+              return bytes == Budget::kUnlimited ? nb::object(nb::none()) : nb::object(nb::int_(bytes.count));
+            };
+            return nb::make_tuple(or_none(limits.limit), or_none(limits.most()));
+          },
+          nb::sig("def _limits(self) -> tuple[int | None, int | None]"),
+          "The limit that can be changed, and the smallest of all; None: there is none.")
       .def("allocate", &allocate, nb::arg("nbytes").none(), nb::kw_only(), nb::arg("stream") = nb::none(),
            nb::arg("shareable") = nb::none(),
            nb::sig("def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.device.stream.StreamLike = None, "
@@ -407,6 +449,14 @@ void bind_questions(nb::class_<PyPool>& pool) {
 }  // namespace
 
 void bind_pool(nb::module_& m) {
+  m.def(
+      "torch_pool_identity",
+      [](int device) -> nb::object {
+        const auto core = without_gil([&] { return abi::TorchPools::of_this_process().known(device); });
+        return core == nullptr ? nb::none() : nb::object(nb::int_(reinterpret_cast<std::uintptr_t>(core.get())));
+      },
+      nb::arg("device"), nb::sig("def torch_pool_identity(device: int) -> int | None"),
+      "`Pool._identity` of the pool that serves a device of PyTorch's; None if it has no pool.");
   bind_lease(m);
   auto pool = nb::class_<PyPool>(m, "Pool", "A pool of one device; memlake.Pool is made of it.");
   bind_live_pool(pool);

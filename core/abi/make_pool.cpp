@@ -62,7 +62,11 @@ std::shared_ptr<LivePool> make_pool(const Conf& conf, int device) {
     throw Error(ErrorKind::invalid_argument, "there is no device " + std::to_string(device) + "; there are " +
                                                  std::to_string(there.count) + ", counted from 0");
   const auto on = library.device(there.first + device);
-  return LivePool::make({on}, conf.policy.space_maker(conf.arguments), conf.limits_on(on->total_memory()));
+  auto pool = LivePool::make({on}, conf.policy.space_maker(conf.arguments), conf.limits_on(on->total_memory()));
+  std::string text = conf.policy.entry->name;
+  for (const Setting& setting : conf.policy.options->given()) text += "," + setting.key + ":" + setting.value;
+  pool->set_policy_text(std::move(text));
+  return pool;
 }
 
 }  // namespace memlake::abi

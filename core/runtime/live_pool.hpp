@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -214,6 +215,13 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   /// The rows recorded since start_recording().
   RowLog stop_recording();
 
+  /// The policy with its options as a text; "" if the maker of the pool did not set it.
+  const std::string& policy_text() const noexcept { return policy_text_; }
+  /// pre: no other thread knows the pool yet.
+  void set_policy_text(std::string text) { policy_text_ = std::move(text); }
+  /// The devices beside its own that may use its memory.
+  std::vector<std::shared_ptr<Device>> peers() const;
+
   /// The devices that the caller passed to make().
   const std::vector<std::shared_ptr<Device>>& devices() const noexcept { return given_; }
 
@@ -297,6 +305,7 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
 
   std::vector<std::shared_ptr<Device>> given_;
   const Sharing sharing_;
+  std::string policy_text_;
   CountingDriver counting_;
   std::vector<std::shared_ptr<Device>> devices_;  // the same devices through counting_
   mutable Lock mutex_;                            // guards everything below

@@ -92,23 +92,24 @@ void LivePool::observe(std::function<void(const LiveEvent&)> tell) {
   });
 }
 
-void LivePool::add_peer(const std::shared_ptr<Device>& peer) {
+std::vector<std::shared_ptr<Device>> LivePool::peers() const {
   std::vector<std::shared_ptr<Device>> peers;
-  {
-    const auto lock = open_lock();
-    for (const auto& own : given_)
-      if (own->ordinal() == peer->ordinal()) return;
-    for (const auto& known : pool_->policy_space().peers()) {
-      if (known->ordinal() == peer->ordinal()) return;
-      peers.push_back(known->library().device(known->ordinal()));
-    }
-  }
+  const auto lock = open_lock();
+  // The devices as the library knows them, without this pool's counting.
+  for (const auto& peer : pool_->policy_space().peers()) peers.push_back(peer->library().device(peer->ordinal()));
+  return peers;
+}
+
+void LivePool::add_peer(const std::shared_ptr<Device>& peer) {
+  std::vector<std::shared_ptr<Device>> all = peers();
+  const auto is_it = [&](const std::shared_ptr<Device>& device) { return device->ordinal() == peer->ordinal(); };
+  if (std::ranges::any_of(given_, is_it) || std::ranges::any_of(all, is_it)) return;
   for (const auto& own : given_)
     if (!peer->can_access(*own))
       throw Error(ErrorKind::invalid_argument, "device " + std::to_string(peer->ordinal()) +
                                                    " cannot reach memory of device " + std::to_string(own->ordinal()));
-  peers.push_back(peer);
-  set_peers(peers);
+  all.push_back(peer);
+  set_peers(all);
 }
 
 }  // namespace memlake

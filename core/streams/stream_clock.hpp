@@ -49,6 +49,10 @@ class StreamClock {
   /// Whether the stream has passed the stamp. Asks the driver and may record an event.
   bool has_passed(StreamId stream, Stamp stamp);
   bool has_passed(const Freed& freed) { return has_passed(freed.stream, freed.at.stamp); }
+  /// Whether that is known already, without a driver call.
+  [[nodiscard]] bool is_known_passed(const Freed& freed) const {
+    return freed.stream < streams_.size() && freed.at.stamp <= streams_[freed.stream].passed;
+  }
   /// Finds out whether all work of the stream is complete. Records no event, because an event recorded now would hardly
   /// be complete yet.
   void look(StreamId stream);

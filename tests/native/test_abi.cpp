@@ -191,26 +191,17 @@ PROCESS_TEST(memory_reaches_another_stream_only_when_its_own_has_passed) {
   expect_empty(pool);
 }
 
-PROCESS_TEST(the_per_thread_stream_and_a_capturing_one_are_refused) {
+PROCESS_TEST(the_legacy_name_of_the_default_stream_is_known_and_a_handle_of_no_stream_is_refused) {
   memlake_pool* const pool = make_pool();
-  EXPECT(memlake_pool_allocate(pool, kMiB, reinterpret_cast<void*>(2)) == nullptr);
-  EXPECT_EQ(memlake_last_error_code(), MEMLAKE_ERROR_CONFIG);
   void* const legacy = memlake_pool_allocate(pool, kMiB, reinterpret_cast<void*>(1));
   EXPECT_EQ(memlake_pool_free_on(pool, legacy, nullptr), MEMLAKE_OK);
   int no_stream = 0;
   EXPECT(memlake_pool_allocate(pool, kMiB, &no_stream) == nullptr);
   EXPECT_EQ(memlake_last_error_code(), MEMLAKE_ERROR_CONFIG);
-
-  const cuda::CUstream stream = make_stream();
-  void* const memory = memlake_pool_allocate(pool, kMiB, stream);
-  if (cuStreamBeginCapture_v2(stream, 0) == 0) {
-    EXPECT(memlake_pool_allocate(pool, kMiB, stream) == nullptr);
-    EXPECT(says("capturing"));
-    EXPECT_EQ(memlake_pool_free(pool, memory), MEMLAKE_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(memlake_pool_free_on(pool, memory, stream), MEMLAKE_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(stats_of(pool).num_frees, 1u);
-    EXPECT_EQ(memlake_pool_free_on(pool, memory, nullptr), MEMLAKE_OK);
-  }
+  void* const memory = memlake_pool_allocate(pool, kMiB, nullptr);
+  EXPECT_EQ(memlake_pool_record_stream(pool, memory, &no_stream), MEMLAKE_ERROR_CONFIG);
+  EXPECT_EQ(memlake_pool_free(pool, memory), MEMLAKE_OK);
+  expect_empty(pool);
 }
 
 PROCESS_TEST(a_failure_is_remembered_by_its_own_thread) {

@@ -260,5 +260,118 @@ TEST(a_process_may_end_while_torch_still_frees) {
   EXPECT_EQ(ended, test::Ended{.code = 0});
 }
 
+memlake_block_t found_by(int (*function)(void*, int, memlake_block_t*), void* memory, int hint) {
+  memlake_block_t block{};
+  EXPECT_EQ(function(memory, hint, &block), 1);
+  return block;
+}
+
+PROCESS_TEST(memory_is_found_and_released_by_its_address_alone) {
+  memlake_pool* const first = memlake_torch_pool(0, kConf);
+  memlake_pool* const second = memlake_torch_pool(1, kConf);
+  EXPECT(first != nullptr && second != nullptr && first != second);
+  EXPECT(memlake_torch_pool(0, "policy:caching") == first);  // it has one
+  void* const memory = memlake_pool_allocate(second, 3 * kMiB + 1, nullptr);
+  for (const int hint : {-1, 0, 1, 5, 1000}) {
+    memlake_block_t block{};
+    EXPECT_EQ(memlake_torch_find(memory, hint, &block), 1);
+    EXPECT_EQ(block.address, reinterpret_cast<std::uint64_t>(memory));
+    EXPECT_EQ(block.requested, 3 * kMiB + 1);
+    EXPECT_EQ(block.device, 1);
+    EXPECT_EQ(block.state, int{MEMLAKE_BLOCK_LIVE});
+    EXPECT_EQ(memlake_torch_find(memory, hint, nullptr), 1);
+    const memlake_block_t released = found_by(memlake_torch_release, memory, hint);
+    EXPECT_EQ(released.requested, 3 * kMiB + 1);
+    EXPECT_EQ(released.size, block.size);
+    EXPECT_EQ(released.device, 1);
+    EXPECT_EQ(memlake_torch_find(memory, hint, &block), 0);
+    EXPECT_EQ(memlake_torch_release(memory, hint, &block), 0);  // it is not memlake's any more
+    EXPECT(memlake_pool_allocate(second, 3 * kMiB + 1, nullptr) == memory);
+  }
+  EXPECT_EQ(memlake_torch_release(memory, 1, nullptr), 1);
+  int on_the_host = 0;
+  EXPECT_EQ(memlake_torch_release(&on_the_host, 0, nullptr), 0);
+  EXPECT_EQ(memlake_torch_find(&on_the_host, 0, nullptr), 0);
+  EXPECT_EQ(memlake_torch_release(nullptr, 0, nullptr), 0);
+  EXPECT_EQ(memlake_torch_find(nullptr, 0, nullptr), 0);
+  EXPECT_EQ(last_error(), "");
+  EXPECT_EQ(memlake_pool_destroy(first), MEMLAKE_ERROR_INVALID_FREE);  // PyTorch's pools stay
+}
+
+PROCESS_TEST(a_release_needs_no_driver_call_and_no_sentence) {
+  memlake_pool* const pool = memlake_torch_pool(0, kConf);
+  memlake_torch_pool(1, kConf);
+  void* const stream = test::make_stream();
+  EXPECT_EQ(memlake_torch_release(memlake_pool_allocate(pool, kMiB, stream), 0, nullptr), 1);
+  test::reset_calls();
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(memlake_torch_release(memlake_pool_allocate(pool, kMiB, stream), i % 2, nullptr), 1);
+    EXPECT_EQ(memlake_torch_release(&i, 0, nullptr), 0);
+  }
+  EXPECT_EQ(test::driver_calls(), 0u);
+  EXPECT_EQ(last_error(), "");
+}
+
+PROCESS_TEST(a_wrong_configuration_is_an_error_before_the_first_tensor) {
+  set_conf("policy:nonsense");  // is not read
+  EXPECT(memlake_torch_pool(0, "polisy:lake") == nullptr);
+  EXPECT_EQ(memlake_last_error_code(), MEMLAKE_ERROR_CONFIG);
+  EXPECT(says("unknown key 'polisy'"));
+  EXPECT(memlake_torch_pool(64, kConf) == nullptr);
+  EXPECT_EQ(memlake_last_error_code(), MEMLAKE_ERROR_INVALID_ARGUMENT);
+  EXPECT(memlake_torch_pool(2, kConf) == nullptr);
+  EXPECT(says("there is no device 2"));
+  EXPECT(memlake_torch_pool(0, kConf) != nullptr);
+}
+
+PROCESS_TEST(emptying_the_cache_reaches_pools_that_were_given_or_replaced) {
+  memlake_pool* const given = memlake_pool_create(kConf, 0);
+  memlake_pool* const next = memlake_pool_create(kConf, 0);
+  memlake_pool* const closed = memlake_pool_create(kConf, 1);
+  EXPECT_EQ(memlake_torch_set_pool(1, closed), MEMLAKE_OK);
+  EXPECT_EQ(memlake_pool_destroy(closed), MEMLAKE_OK);
+  for (memlake_pool* pool : {given, next}) {
+    EXPECT_EQ(memlake_torch_set_pool(0, pool), MEMLAKE_OK);
+    memlake_torch_free(memlake_torch_malloc(10 * kMiB, 0, nullptr), 10 * kMiB, 0, nullptr);
+    EXPECT(stats_of(pool).held > 0);
+  }
+  memlake_torch_empty_cache();
+  EXPECT_EQ(stats_of(given).held, 0u);
+  EXPECT_EQ(stats_of(next).held, 0u);
+  EXPECT_EQ(last_error(), "");
+}
+
+PROCESS_TEST(a_release_in_a_forked_child_is_silent_and_changes_nothing) {
+  memlake_pool* const pool = memlake_torch_pool(0, kConf);
+  void* const memory = memlake_pool_allocate(pool, kMiB, nullptr);
+  const test::Ended ended = test::run_in_child([&] {
+    const CapturedStderr captured;
+    EXPECT_EQ(memlake_torch_release(memory, 0, nullptr), 1);
+    EXPECT_EQ(memlake_torch_release(memory, 0, nullptr), 1);
+    EXPECT_EQ(memlake_torch_find(memory, 0, nullptr), MEMLAKE_ERROR_DRIVER_GONE);
+    EXPECT(memlake_torch_pool(0, kConf) == nullptr);
+    EXPECT_EQ(captured.text(), "");
+  });
+  EXPECT_EQ(ended, (test::Ended{.code = 0}));
+  EXPECT_EQ(stats_of(pool).num_frees, 0u);
+  EXPECT_EQ(memlake_torch_release(memory, 0, nullptr), 1);
+}
+
+PROCESS_TEST(memory_of_a_view_of_stitched_chunks_has_no_base) {
+  memlake_pool* const pool =
+      memlake_torch_pool(0, "policy:stitch,driver:emulated,memory:256MiB,backing:none,limit:60MiB");
+  void* const a = memlake_pool_allocate(pool, 20 * kMiB, nullptr);
+  void* const b = memlake_pool_allocate(pool, 20 * kMiB, nullptr);
+  void* const c = memlake_pool_allocate(pool, 20 * kMiB, nullptr);
+  EXPECT_EQ(memlake_torch_release(a, 0, nullptr), 1);
+  EXPECT_EQ(memlake_torch_release(c, 0, nullptr), 1);
+  void* const view = memlake_pool_allocate(pool, 40 * kMiB, nullptr);
+  EXPECT(view != nullptr);
+  const CapturedStderr captured;
+  std::size_t size = 0;
+  EXPECT(memlake_torch_base(view, &size) == nullptr);
+  EXPECT(memlake_torch_base(b, &size) == nullptr);
+}
+
 }  // namespace
 }  // namespace memlake

@@ -145,7 +145,8 @@ std::vector<Part> movable_chunks(const Wish& wish, std::vector<Part> wholes, Ali
 }  // namespace
 
 bool is_usable(const Wish& wish, const LakeBlock& run) {
-  return !wish.can_await || run.stream == wish.lane.stream || wish.can_await(run.stream);
+  return !wish.can_await || run.stream == wish.lane.stream || wish.can_await(run.stream) ||
+         (wish.is_known_passed && wish.is_known_passed(run));
 }
 
 Aliasing Plan::borrows() const {

@@ -31,6 +31,8 @@ struct Wish {
   std::function<bool(StreamId)> can_await = {};
   /// Whether the host may unmap a free run now without a wait. Empty: it may unmap every run.
   std::function<bool(const LakeBlock&)> has_passed = {};
+  /// Whether it is known already that the run's stream has passed its free; without a driver call.
+  std::function<bool(const LakeBlock&)> is_known_passed = {};
 };
 
 /// Whether the request may use the memory of a free run now, if necessary behind a wait on the device.

@@ -144,9 +144,13 @@ std::function<bool(StreamId)> LakeSpace::can_await() const {
   };
 }
 
+std::function<bool(const LakeBlock&)> LakeSpace::is_known_passed() const {
+  return [this](const LakeBlock& run) { return waits_.clock.is_known_passed(run.freed()); };
+}
+
 Wish LakeSpace::wish_for(const Lane& lane, Bytes size) {
   const auto has_passed = [this](const LakeBlock& run) { return waits_.clock.has_passed(run.freed()); };
-  return {lane, size, homes_.room(), can_await(), has_passed};
+  return {lane, size, homes_.room(), can_await(), has_passed, is_known_passed()};
 }
 
 bool LakeSpace::is_crowded() const {
@@ -289,7 +293,7 @@ Outlook LakeSpace::outlook(const Attempt& attempt, Bytes device_free) const {
   outlook.free_for_it = ledger_.held() + ledger_.spilled().now - map_.used();
   const Bytes room = std::min(homes_.room(), map_.down(outlook.room));
   const Lane* lane = map_.known_lane(attempt.request.stream, is_small(attempt.rounded));
-  const Wish wish{*lane, attempt.rounded, room, can_await()};
+  const Wish wish{*lane, attempt.rounded, room, can_await(), {}, is_known_passed()};
   const Bytes lacking = least_room(map_, wish, level_, tuning_);
   outlook.grows_from = attempt.rounded.excess_over(lacking);
   outlook.in_one_range =

@@ -70,9 +70,10 @@ class LakeSpace final : public Space, StreamReuse, SeveralOwners, Crowding, Seve
   [[nodiscard]] Wish wish_for(const Lane& lane, Bytes size);
   /// Answers whether other streams can wait for a stream. Asks the driver once per stream at most.
   [[nodiscard]] std::function<bool(StreamId)> can_await() const;
+  [[nodiscard]] std::function<bool(const LakeBlock&)> is_known_passed() const;
   /// Whether a request of `stream` may use the run now, if necessary behind a wait on the device.
   [[nodiscard]] bool can_use(const LakeBlock& run, StreamId stream) const {
-    return run.stream == stream || events_.can_record(run.stream);
+    return run.stream == stream || waits_.clock.is_known_passed(run.freed()) || events_.can_record(run.stream);
   }
   /// A run of another stream that the program has ordered before later work of this one, or waited for. Memory of a
   /// stream that only happens to have passed is left to it while there is room: cut into pieces by others, it would

@@ -119,12 +119,10 @@ std::uint64_t SegmentSpace::generation(const Block& block) const {
 
 SmallPart SegmentSpace::small_part() const {
   SmallPart part;
-  const SegmentMemory* counted = nullptr;
   blocks_.for_each([&](const Block& block) {
     if (!block.group->is_small) return;
     if (block.state != BlockState::unmapped) part.held = part.held + block.size;
-    if (block.previous == nullptr && block.memory != counted) ++part.segments;
-    counted = block.memory;
+    if (block.previous == nullptr) ++part.segments;
   });
   return part;
 }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from weakref import WeakValueDictionary
 
 from memlake import _native
 from memlake.device.device import Device, open_core
@@ -114,9 +115,13 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         "_policy",
         "_recording",
         "_release_threshold",
+        "_serves_torch",
         "_total",
         "on_failure",
     )
+
+    # By their native pools, so that a pool that was given to PyTorch is found again.
+    _known: ClassVar[WeakValueDictionary[int, Pool]] = WeakValueDictionary()
 
     _recording: Recording | None
     on_failure: tuple[FailureCallback, ...]
@@ -162,6 +167,7 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         self._high_mark, self._high_callback = high_mark(on_high, total)
         self._recording = None
         self._is_default = False
+        self._serves_torch = False
         self._peers: frozenset[Device] = frozenset()
         self._release_threshold = NEVER_RELEASE
         first = parse_bytes(initial_size, of=total, what="initial_size")
@@ -179,6 +185,7 @@ class Pool(_native.Pool, PoolAttributes, Closable):
             memory_fraction=self._policy.limit_on(total),
         )
         self._is_made = True
+        Pool._known[self._identity] = self
         self._set_release_threshold(threshold)
         if first:
             try:
@@ -194,6 +201,53 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         pool = cls(device)
         pool._is_default = True
         return pool
+
+    @classmethod
+    def _of_torch(cls, device: int) -> Pool | None:
+        """Returns the pool that serves a device of PyTorch's; None if the device has no pool.
+
+        A pool that the program made and gave to PyTorch is that same object. A pool that C functions made gets one
+        here. It cannot be closed, because PyTorch goes on to use it; a dropped object leaves the pool as it is.
+
+        Raises:
+            ConfigError: if there cannot be such a device.
+            DriverError: in a forked child of a process that has pools.
+        """
+        identity = _native.torch_pool_identity(device)
+        if identity is None:
+            return None
+        known = Pool._known.get(identity)
+        if known is not None:
+            if known._serves_torch:
+                known._take_settings()
+            return known
+        pool = cls.__new__(cls)
+        try:
+            _native.Pool.__init__(pool, device, Buffer)
+        except KeyError:  # another thread has taken it away
+            return None
+        pool._all = tuple(Device._of(core) for core in pool._devices)
+        pool._on = pool._all[0]
+        pool._policy = resolve_policy(pool._policy_text or "lake")
+        pool._location = "device"
+        pool._total = total_memory(pool._all, "device")
+        pool._decay = None
+        pool._handle_type = None
+        pool._max_size = None
+        pool.on_failure = ()
+        pool._high_mark, pool._high_callback = high_mark(None, pool._total)
+        pool._recording = None
+        pool._is_default = False
+        pool._serves_torch = True
+        pool._release_threshold = NEVER_RELEASE
+        pool._take_settings()
+        pool._is_made = True
+        return Pool._known.setdefault(pool._identity, pool)
+
+    def _take_settings(self) -> None:
+        """Reads the settings that C functions may have changed."""
+        self._limit = self._limits()[0]
+        self._peers = frozenset(Device._of(core) for core in self._peer_devices())
 
     @property
     def device(self) -> Device:
@@ -365,12 +419,14 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         """Releases all memory of the pool, then stops its recording.
 
         Raises:
-            InvalidFree: while buffers are live (nothing was changed), if the pool is already closed, or if it is the
-                default pool of its device.
+            InvalidFree: while buffers are live (nothing was changed), if the pool is already closed, if it is the
+                default pool of its device, or if PyTorch's allocator made it.
             OSError: if the recording cannot be written. The pool is closed nevertheless.
         """
         if self._is_default and self.is_open:
             raise InvalidFree(f"{self!r} is the default pool of its device and lives as long; trim() empties it")
+        if self._serves_torch and self.is_open:
+            raise InvalidFree(f"{self!r} serves PyTorch, which goes on to use it; trim() empties it")
         self._close()
         if self._recording is not None:
             self._recording.stop()
@@ -432,11 +488,13 @@ class Pool(_native.Pool, PoolAttributes, Closable):
             self._high_callback(self)
 
     def _effective_limit(self) -> int | None:
+        if self._serves_torch:
+            return self._limits()[1]
         limits = (self._limit, self._max_size, self._policy.limit_on(self._total))
         return min((limit for limit in limits if limit is not None), default=None)
 
     def _end_block(self, error: BaseException | None) -> None:
-        if not self.is_open or self._is_default:
+        if not self.is_open or self._is_default or self._serves_torch:
             return
         try:
             self.close()
