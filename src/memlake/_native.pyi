@@ -8,7 +8,7 @@ back from the core while the interpreter is finalizing sleeps.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, overload
 
 import numpy
 from numpy.typing import NDArray
@@ -359,6 +359,11 @@ def parse_policy(text: str) -> tuple[str, dict[str, str]]:
     plain numbers. ConfigError for a text that makes no sense.
     """
 
+def torch_pool_identity(device: int) -> int | None:
+    """
+    `Pool._identity` of the pool that serves a device of PyTorch's; None if it has no pool.
+    """
+
 class Lease:
     """One allocation of a pool; dropping it frees it."""
 
@@ -447,11 +452,35 @@ class Lease:
 class Pool:
     """A pool of one device; memlake.Pool is made of it."""
 
+    @overload
     def __init__(self, devices: list[Device], policy: str, limit: int | None, buffer_type: type, shareable: bool = False, placement: str = 'fill', location: str = 'device', may_spill: bool = False, max_size: int | None = None, memory_fraction: int | None = None) -> None:
         """
         policy: its name with its options, as parse_policy() takes them. buffer_type: a subclass of Lease.
         shareable: whether buffers that do not say otherwise can be exported. limit, max_size, memory_fraction: what
         it may hold, in bytes; the smallest one binds.
+        """
+
+    @overload
+    def __init__(self, torch_device: int, buffer_type: object) -> None:
+        """The pool that serves a device of PyTorch's."""
+
+    @property
+    def _identity(self) -> int:
+        """The same number for two objects of one pool."""
+
+    @property
+    def _policy_text(self) -> str:
+        """The policy with its options, of a pool that C functions made."""
+
+    @property
+    def _devices(self) -> list[Device]: ...
+
+    def _peer_devices(self) -> list[Device]:
+        """The devices beside its own that may use its memory."""
+
+    def _limits(self) -> tuple[int | None, int | None]:
+        """
+        The limit that can be changed, and the smallest of all; None: there is none.
         """
 
     def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.device.stream.StreamLike = None, shareable: bool | None = None) -> memlake.pool.buffer.Buffer:

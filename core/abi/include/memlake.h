@@ -8,8 +8,17 @@
  *   - A failure changes nothing. The function returns NULL or a negative code (MEMLAKE_ERROR_...), and
  *     memlake_last_error() returns a sentence with the request, the actual state and the remedy.
  *   - No C++ exception leaves the library.
- *   - A stream is a CUstream or a cudaStream_t; NULL is the default stream, not "none". The per-thread default stream
- *     (2) is refused, because it is another stream in every thread. A stream that is capturing a graph is refused, too.
+ *   - A stream is a CUstream or a cudaStream_t; NULL is the default stream, not "none". 2 is the per-thread default
+ *     stream of the calling thread. A handle that the pool has not seen and that the driver does not know is refused,
+ *     except by functions that free.
+ *   - An allocation from cached memory and a free in the order of the memory's own stream make no driver call.
+ *   - A free is never refused because of its stream. If the stream is capturing a graph, other streams get the memory
+ *     after the capture. If it was destroyed, they get it after a wait for the device.
+ *   - Memory may be allocated for a stream that is capturing a graph (not with policy:driver): from the memory that the
+ *     stream freed before, or new memory. The pool does not know which graphs use an address: the memory must stay
+ *     allocated as long as the graph is replayed.
+ *   - Driver calls are made in CUDA's relaxed capture mode, and no event is recorded on a stream that is capturing. So
+ *     the pool neither spoils the captures of other threads nor fails because of them.
  *   - A forked child must not use its parent's pools. There, every function of a pool fails with
  *     MEMLAKE_ERROR_DRIVER_GONE before it takes a lock.
  *   - Pointers are device addresses: on a real driver the host must not touch them.
@@ -140,8 +149,9 @@ typedef struct memlake_pool_counts_t {
   memlake_count_t allocations[3];
   memlake_count_t segments[3];
   memlake_count_t active[3];
-  memlake_count_t
-      inactive_splits[3]; /* free blocks beside used ones in one segment; see docs/reference/c_abi.md for its peak */
+  /* Free blocks of segments that have used ones, too. The pool looks for them when it grows and in
+   * memlake_pool_counts(): their peaks and totals are of what was seen then. */
+  memlake_count_t inactive_splits[3];
   memlake_count_t allocated_bytes[3];
   memlake_count_t held_bytes[3];
   memlake_count_t active_bytes[3];
@@ -149,13 +159,16 @@ typedef struct memlake_pool_counts_t {
   memlake_count_t requested_bytes[3];
   uint64_t num_retries;
   uint64_t num_ooms;
-  uint64_t num_device_allocations; /* driver calls that created physical memory */
+  uint64_t num_device_allocations; /* driver calls that created physical memory; an expandable page is one */
   uint64_t num_device_frees;
   uint64_t num_host_waits;
   uint64_t largest_free;
 } memlake_pool_counts_t;
 
+/* Begins with the present values; the totals begin at 0. The second call changes nothing. */
 MEMLAKE_API int memlake_pool_count_by_size(memlake_pool* pool);
+
+/* MEMLAKE_ERROR_CONFIG before memlake_pool_count_by_size(). Looks at every block. */
 MEMLAKE_API int memlake_pool_counts(memlake_pool* pool, memlake_pool_counts_t* counts);
 
 enum { MEMLAKE_BLOCK_FREE = 0, MEMLAKE_BLOCK_LIVE = 1, MEMLAKE_BLOCK_PENDING = 2 };
@@ -168,7 +181,7 @@ typedef struct memlake_block_t {
   void* stream;       /* the stream it is for; of a free block: the stream that gets it at once */
   uint64_t segment;   /* the address range that it is part of; physical memory is mapped at the blocks alone */
   uint64_t segment_size;
-  int32_t device;
+  int32_t device;            /* the number that the pool was made with */
   int32_t state;             /* MEMLAKE_BLOCK_... */
   int32_t is_small;          /* of a request of at most 1 MiB, or in a segment for such */
   int32_t segment_is_mapped; /* 1: the segment is a reservation with mapped chunks; 0: one allocation of the driver */
@@ -195,13 +208,20 @@ typedef struct memlake_event_t {
   void* stream;
 } memlake_event_t;
 
-/* From now on the pool calls `observe` for each event, in the thread that caused it, in order and mostly under the
- * pool's lock: `observe` must not call memlake. NULL ends it: when this function returns, no call is under way. */
+/* From now on the pool calls `observe` for each event, in the thread that caused it, in order and under the pool's
+ * lock: `observe` must not call memlake. NULL ends it: when this function returns, no call is under way. Destroying the
+ * pool causes no events.
+ *
+ * At every moment the ranges that were mapped or allocated are those of the blocks that memlake_pool_visit_blocks()
+ * shows. Memory that a policy maps at a second address is told as unmapped at the first one as long as it is used at
+ * the second, so the ranges together are as large as `held` and `held_on_host`. With policy:driver the driver keeps the
+ * free memory, and the ranges are those of the live blocks. */
 MEMLAKE_API int memlake_pool_observe(memlake_pool* pool, void (*observe)(const memlake_event_t* event, void* user),
                                      void* user);
 
-/* Lets another device use the pool's memory: all of it, also later memory. Refused if the driver has no way between the
- * two. */
+/* Lets another device use the pool's memory: all of it, also later memory. `device` is counted like that of the pool.
+ * Refused if the driver has no way between the two, and if the policy's memory has no access rights per pool
+ * (policy:caching, policy:stitch, policy:direct). */
 MEMLAKE_API int memlake_pool_enable_peer(memlake_pool* pool, int device);
 
 /* ---- PyTorch ----
@@ -211,7 +231,8 @@ MEMLAKE_API int memlake_pool_enable_peer(memlake_pool* pool, int device);
  * written to stderr. A device is PyTorch's index; at most 64.
  *
  * The first call for a device makes its pool from the environment variable MEMLAKE_CONF, on libcuda.so.1
- * (driver:emulated: on the emulator), unless memlake_torch_set_pool() gave one. */
+ * (driver:emulated: on the emulator), unless memlake_torch_set_pool() gave one. A process that has loaded PyTorch for
+ * CUDA (libc10_cuda.so) cannot use the emulator for it: MEMLAKE_ERROR_CONFIG. */
 
 /* NULL and success for 0 bytes; otherwise NULL is a failure, which PyTorch does not notice. */
 MEMLAKE_API void* memlake_torch_malloc(ssize_t size, int device, void* stream);
@@ -228,7 +249,8 @@ MEMLAKE_API int memlake_torch_set_pool(int device, memlake_pool* pool);
 /* set_init_fn. Reads MEMLAKE_CONF, so that a mistake in it shows before the first allocation. */
 MEMLAKE_API void memlake_torch_init(int ndevices);
 
-/* set_reset_fn: gives all cached memory of all devices back, after waiting for the streams that still use some. */
+/* set_reset_fn: gives all cached memory of all devices back, after waiting for the streams that still use some: of
+ * every pool that serves or served PyTorch. */
 MEMLAKE_API void memlake_torch_empty_cache(void);
 
 /* set_record_stream_fn. */
@@ -244,7 +266,8 @@ MEMLAKE_API void memlake_torch_fraction(double fraction, int device);
 
 /* ---- since version 2: for an allocator that wraps PyTorch's own ---- */
 
-/* The pool of the device, made from `conf` if it has none (never from MEMLAKE_CONF). NULL on failure. */
+/* The pool of the device, made from `conf` if it has none (never from MEMLAKE_CONF). NULL on failure. The pool lasts as
+ * long as the process: memlake_pool_destroy() refuses it. */
 MEMLAKE_API memlake_pool* memlake_torch_pool(int device, const char* conf);
 
 /* Finds live memory of any pool that serves or served PyTorch by the address of its beginning. `hint`: the device to

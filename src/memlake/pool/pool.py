@@ -202,53 +202,6 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         pool._is_default = True
         return pool
 
-    @classmethod
-    def _of_torch(cls, device: int) -> Pool | None:
-        """Returns the pool that serves a device of PyTorch's; None if the device has no pool.
-
-        A pool that the program made and gave to PyTorch is that same object. A pool that C functions made gets one
-        here. It cannot be closed, because PyTorch goes on to use it; a dropped object leaves the pool as it is.
-
-        Raises:
-            ConfigError: if there cannot be such a device.
-            DriverError: in a forked child of a process that has pools.
-        """
-        identity = _native.torch_pool_identity(device)
-        if identity is None:
-            return None
-        known = Pool._known.get(identity)
-        if known is not None:
-            if known._serves_torch:
-                known._take_settings()
-            return known
-        pool = cls.__new__(cls)
-        try:
-            _native.Pool.__init__(pool, device, Buffer)
-        except KeyError:  # another thread has taken it away
-            return None
-        pool._all = tuple(Device._of(core) for core in pool._devices)
-        pool._on = pool._all[0]
-        pool._policy = resolve_policy(pool._policy_text or "lake")
-        pool._location = "device"
-        pool._total = total_memory(pool._all, "device")
-        pool._decay = None
-        pool._handle_type = None
-        pool._max_size = None
-        pool.on_failure = ()
-        pool._high_mark, pool._high_callback = high_mark(None, pool._total)
-        pool._recording = None
-        pool._is_default = False
-        pool._serves_torch = True
-        pool._release_threshold = NEVER_RELEASE
-        pool._take_settings()
-        pool._is_made = True
-        return Pool._known.setdefault(pool._identity, pool)
-
-    def _take_settings(self) -> None:
-        """Reads the settings that C functions may have changed."""
-        self._limit = self._limits()[0]
-        self._peers = frozenset(Device._of(core) for core in self._peer_devices())
-
     @property
     def device(self) -> Device:
         """The device of the pool, or the first of several."""
