@@ -142,17 +142,47 @@ void Streams::check_not_capturing(Stream& stream) {
       refuse(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "the default stream would wait for a stream that is capturing");
 }
 
-void Streams::begin_capture(Stream& stream) {
+CUstreamCaptureMode& capture_mode_of_this_thread() {
+  static thread_local CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  return mode;
+}
+
+void Streams::check_safe_during_captures() {
+  const CUstreamCaptureMode mode = capture_mode_of_this_thread();
+  if (captures_ == 0 || mode == CU_STREAM_CAPTURE_MODE_RELAXED) return;
+  bool is_forbidden = false;
+  for (const auto& [handle, stream] : streams_) {
+    if (stream->capture == CU_STREAM_CAPTURE_STATUS_NONE || stream->is_destroyed ||
+        stream->capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+      continue;
+    const bool is_own = stream->capture_thread == this_thread_id();
+    const bool is_global =
+        mode == CU_STREAM_CAPTURE_MODE_GLOBAL && stream->capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+    if (!is_own && !is_global) continue;
+    stream->capture = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+    is_forbidden = true;
+  }
+  if (is_forbidden)
+    refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+           "the call is not safe while a stream is capturing, and this thread is not in relaxed mode; the capture is "
+           "spoilt");
+}
+
+void Streams::begin_capture(Stream& stream, CUstreamCaptureMode mode) {
   if (stream.kind == Stream::Kind::legacy)
     refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "the legacy default stream cannot be captured");
   if (stream.capture != CU_STREAM_CAPTURE_STATUS_NONE) invalid("the stream is capturing already");
   stream.capture = CU_STREAM_CAPTURE_STATUS_ACTIVE;
   stream.capture_id = next_capture_++;
+  stream.capture_mode = mode;
+  stream.capture_thread = this_thread_id();
+  ++captures_;
 }
 
 void Streams::end_capture(Stream& stream) {
   const auto capture = std::exchange(stream.capture, CU_STREAM_CAPTURE_STATUS_NONE);
   if (capture == CU_STREAM_CAPTURE_STATUS_NONE) invalid("the stream is not capturing");
+  --captures_;
   if (capture == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
     refuse(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "work was refused during the capture");
   refuse(CUDA_ERROR_NOT_SUPPORTED, "the capture ended; the emulator has no graphs");

@@ -48,6 +48,8 @@ struct Stream {
   Clock before = {};           ///< the clock of its next operation, its own earlier operations included
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   std::uint64_t capture_id = 0;
+  CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;  ///< of the capture
+  long capture_thread = 0;                                           ///< that began it
 
   [[nodiscard]] bool is_manual() const { return device->config.streams == StreamMode::manual; }
   [[nodiscard]] bool is_blocking() const { return (flags & CU_STREAM_NON_BLOCKING) == 0; }
@@ -62,6 +64,9 @@ struct Event {
   CompletionRef recorded = {};  ///< null: never recorded
   Clock before = {};            ///< the clock of the stream when the event was recorded
 };
+
+/// The mode that cuThreadExchangeStreamCaptureMode exchanges.
+CUstreamCaptureMode& capture_mode_of_this_thread();
 
 class Streams {
  public:
@@ -114,7 +119,10 @@ class Streams {
   void record(Event& event, Stream& stream, const Origin& origin);
   void wait_event(Stream& stream, const Event& event, const Origin& origin);
 
-  void begin_capture(Stream& stream);
+  void begin_capture(Stream& stream, CUstreamCaptureMode mode);
+  /// Refuses a call that is not safe during a capture, if the mode of the calling thread asks for that; the captures
+  /// that forbid it are spoilt.
+  void check_safe_during_captures();
   /// Throws, because the emulator has no graphs.
   [[noreturn]] void end_capture(Stream& stream);
 
@@ -167,6 +175,7 @@ class Streams {
   std::uint64_t next_event_ = 1;
   std::uint64_t next_gate_ = 1;
   std::uint64_t next_capture_ = 1;
+  std::size_t captures_ = 0;  // that are under way
 };
 
 /// Whether stream 0 is the calling thread's own default stream. The _ptsz and _ptds variants set it during a call.

@@ -48,6 +48,23 @@ CUresult answer(const Refusal& refusal);
 CUresult answer(Driver& driver, const Origin& origin, const Violation& violation);
 CUresult answer(const Origin& origin, const std::exception& error);
 
+/// Calls that CUDA forbids while a capture is under way, unless the thread is in relaxed mode (A9): those that allocate
+/// or free in one piece, and those that wait for the device or ask it.
+constexpr bool is_unsafe_during_capture(Call call) {
+  switch (call) {
+    case Call::cuMemAlloc_v2:
+    case Call::cuMemFree_v2:
+    case Call::cuEventQuery:
+    case Call::cuEventSynchronize:
+    case Call::cuStreamQuery:
+    case Call::cuStreamSynchronize:
+    case Call::cuCtxSynchronize:
+      return true;
+    default:
+      return false;
+  }
+}
+
 template <class Body>
 CUresult enter(Call call, const void* caller, Body&& body, Need need = Need::initialized) noexcept {
   Origin origin{.call = name_of(call)};
@@ -58,6 +75,7 @@ CUresult enter(Call call, const void* caller, Body&& body, Need need = Need::ini
     Session session{driver, origin, Lock(driver.mutex)};
     try {
       if (!last_error().sentence.empty()) last_error() = {};
+      if (is_unsafe_during_capture(call)) driver.streams.check_safe_during_captures();
       if constexpr (std::is_void_v<decltype(body(session))>) {
         body(session);
         return CUDA_SUCCESS;

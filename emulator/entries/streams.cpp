@@ -178,11 +178,10 @@ MEMLAKE_EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptu
 
 MEMLAKE_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   return enter(Call::cuThreadExchangeStreamCaptureMode, MEMLAKE_CALLER, [&](Session&) {
-    static thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
     required(mode, "mode");
     if (*mode < CU_STREAM_CAPTURE_MODE_GLOBAL || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
       invalid("capture mode ", +*mode, " is unknown");
-    std::swap(*mode, current);
+    std::swap(*mode, capture_mode_of_this_thread());
   });
 }
 
@@ -190,7 +189,7 @@ MEMLAKE_EXPORT CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCapture
   return enter(Call::cuStreamBeginCapture_v2, MEMLAKE_CALLER, [&](Session& session) {
     if (mode < CU_STREAM_CAPTURE_MODE_GLOBAL || mode > CU_STREAM_CAPTURE_MODE_RELAXED)
       invalid("capture mode ", +mode, " is unknown");
-    session.driver.streams.begin_capture(session.driver.streams.find(stream));
+    session.driver.streams.begin_capture(session.driver.streams.find(stream), mode);
   });
 }
 

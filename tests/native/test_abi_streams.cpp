@@ -127,6 +127,44 @@ PROCESS_TEST(a_free_on_a_capturing_stream_is_done_and_the_capture_stays_intact) 
   }
 }
 
+PROCESS_TEST(a_global_capture_of_another_thread_and_the_calls_of_a_pool_do_not_disturb_each_other) {
+  for (const char* policy : kPolicies) {
+    memlake_pool* const pool = make_pool(policy);
+    const cuda::CUstream capturing = make_stream();
+    const cuda::CUstream a = make_stream();
+    const cuda::CUstream b = make_stream();
+    begin_capture(capturing, 0);
+    std::thread([&] {
+      make_stream();
+      std::vector<void*> blocks;
+      for (const std::size_t size : {std::size_t{700}, 3 * kMiB, 30 * kMiB}) {
+        void* const block = memlake_pool_allocate(pool, size, a);
+        if (block == nullptr) test::fail(memlake_last_error(), std::source_location::current());
+        expect_ok(memlake_pool_record_stream(pool, block, b));
+        blocks.push_back(block);
+      }
+      for (void* block : blocks) expect_ok(memlake_pool_free(pool, block));
+      void* const next = memlake_pool_allocate(pool, 40 * kMiB, a);  // asks the events
+      EXPECT(next != nullptr);
+      expect_ok(memlake_pool_free(pool, next));
+      expect_ok(memlake_pool_trim(pool, 0));
+    }).join();
+    end_capture(capturing);
+    expect_ok(memlake_pool_destroy(pool));
+  }
+}
+
+PROCESS_TEST(a_call_outside_the_pool_is_refused_during_a_global_capture) {
+  memlake_pool* const pool = make_pool("lake");
+  const cuda::CUstream capturing = make_stream();
+  const cuda::CUstream other = make_stream();
+  begin_capture(capturing, 0);
+  EXPECT_EQ(cuStreamSynchronize(other), int{cuda::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED});
+  cuda::CUgraph graph = nullptr;
+  EXPECT_EQ(cuStreamEndCapture(capturing, &graph), int{cuda::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED});
+  expect_ok(memlake_pool_destroy(pool));
+}
+
 PROCESS_TEST(a_capturing_stream_gets_cached_and_new_memory_without_harm_to_its_capture) {
   for (const char* policy : {"lake", "caching", "expandable", "stitch", "direct"}) {
     memlake_pool* const pool = make_pool(policy);
