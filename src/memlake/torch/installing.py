@@ -1,0 +1,201 @@
+"""Installing memlake as PyTorch's CUDA allocator, and going back."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from memlake.errors import ConfigError
+from memlake.policies import Options, resolve_policy
+from memlake.torch.shim import Shim
+from memlake.torch.shim_file import find_shim
+from memlake.torch.torch_build import TorchBuild, import_torch, installed_build
+from memlake.units import Size, parse_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from types import ModuleType
+
+__all__ = ["Installation", "configuration_of", "install", "installation", "uninstall", "using"]
+
+_MOST_DEVICES = 64
+_ALL_DEVICES = 2**_MOST_DEVICES - 1
+
+
+@dataclass(frozen=True)
+class Installation:
+    """How memlake is installed.
+
+    Attributes:
+        configuration: the pools' configuration, as `memlake.h` reads it.
+        devices: the devices that memlake serves; None: all.
+    """
+
+    configuration: str
+    devices: tuple[int, ...] | None
+
+
+_lock = threading.RLock()
+_shim: Shim | None = None
+_installation: Installation | None = None
+
+
+def install(
+    policy: str | Options = "lake",
+    *,
+    limit: Size | None = None,
+    devices: Iterable[int] | None = None,
+    spill: str | None = None,
+) -> None:
+    """Makes memlake the allocator of PyTorch's CUDA tensors in this process.
+
+    It can be called at any time, also after CUDA has started: tensors that exist keep their memory, and new ones get
+    memory from memlake. Everything else of ``torch.cuda`` works as before. Graphs, ``torch.cuda.MemPool`` and cudagraph
+    trees keep the private pools of PyTorch's own allocator, whose figures are part of all statistics.
+
+    The first call for a version of PyTorch compiles a small C++ library, which takes some seconds. It is kept in the
+    user's cache (``$MEMLAKE_CACHE``, or ``~/.cache/memlake``).
+
+    Args:
+        policy: how memlake serves a request; see `memlake.policies`.
+        limit: the most that memlake may hold of each device, in bytes or as a share such as ``"90%"``. None: no limit.
+        devices: the devices to serve, by PyTorch's index. None: all. The others keep PyTorch's own allocator.
+        spill: ``"host"``: what a device has no room for lies on the host; see `memlake.Pool`.
+
+    Raises:
+        ConfigError: if an argument is invalid, if this PyTorch is not supported, if another allocator is in use, or if
+            memlake is installed with other settings. PyTorch then keeps the allocator that it had.
+    """
+    wanted = Installation(configuration_of(policy, limit, spill), _checked_devices(devices))
+    with _lock:
+        _install(wanted)
+
+
+def uninstall() -> None:
+    """Gives PyTorch its own allocator back. Tensors with memlake's memory stay valid and are freed correctly.
+
+    From now on ``torch.cuda``'s statistics are about PyTorch's own allocator. Without an installation nothing happens.
+    """
+    global _installation
+    with _lock:
+        if _installation is None or _shim is None:
+            return
+        _shim.uninstall()
+        _installation = None
+
+
+@contextlib.contextmanager
+def using(
+    policy: str | Options = "lake",
+    *,
+    limit: Size | None = None,
+    devices: Iterable[int] | None = None,
+    spill: str | None = None,
+) -> Iterator[None]:
+    """Installs memlake for a block; afterwards PyTorch has the allocator that it had before. See `install`."""
+    wanted = Installation(configuration_of(policy, limit, spill), _checked_devices(devices))
+    with _lock:
+        before = _installation
+        uninstall()
+        try:
+            _install(wanted)
+        except BaseException:
+            if before is not None:
+                _install(before)
+            raise
+    try:
+        yield
+    finally:
+        with _lock:
+            uninstall()
+            if before is not None:
+                _install(before)
+
+
+def installation() -> Installation | None:
+    """Returns how memlake is installed in this process; None: it is not."""
+    return _installation
+
+
+def configuration_of(policy: str | Options, limit: Size | None, spill: str | None) -> str:
+    """Returns the pools' configuration as one text.
+
+    Raises:
+        ConfigError: if an argument is invalid.
+    """
+    parts = [resolve_policy(policy).configuration]
+    if limit is not None:
+        parts.append(f"limit:{_limit_text(limit)}")
+    if spill is not None:
+        if spill != "host":
+            raise ConfigError(f'spill must be "host" or None, got {spill!r}')
+        parts.append("spill:host")
+    return ",".join(parts)
+
+
+def _limit_text(limit: Size) -> str:
+    if isinstance(limit, str) and limit.strip().endswith("%"):
+        parse_bytes(limit, of=2**40, what="limit")
+        return limit.strip()
+    size = parse_bytes(limit, what="limit")
+    if size == 0:
+        raise ConfigError("a limit of 0 bytes leaves no memory for PyTorch; leave the limit out for no limit")
+    return str(size)
+
+
+def _checked_devices(devices: Iterable[int] | None) -> tuple[int, ...] | None:
+    if devices is None:
+        return None
+    given = tuple(sorted(set(devices)))
+    if not given:
+        raise ConfigError("devices is empty; leave it out to serve all devices")
+    for device in given:
+        if not isinstance(device, int) or not 0 <= device < _MOST_DEVICES:
+            raise ConfigError(f"a device is PyTorch's index, from 0 to {_MOST_DEVICES - 1}, got {device!r}")
+    return given
+
+
+def _install(wanted: Installation) -> None:
+    """pre: _lock is held."""
+    global _installation
+    if _installation == wanted:
+        return
+    if _installation is not None:
+        raise ConfigError(
+            f"memlake is installed already, as {_installation.configuration!r}; call memlake.torch.uninstall() first, "
+            "or use `with memlake.torch.using(...)`"
+        )
+    build = installed_build()
+    _require_own_allocator(import_torch())
+    shim = _loaded_shim(build)
+    served = _ALL_DEVICES if wanted.devices is None else sum(1 << device for device in wanted.devices)
+    shim.install(wanted.configuration, served)
+    _installation = wanted
+
+
+def _loaded_shim(build: TorchBuild) -> Shim:
+    global _shim
+    if _shim is None:
+        _shim = Shim(find_shim(build), build)
+    return _shim
+
+
+def _require_own_allocator(torch: ModuleType) -> None:
+    if torch.cuda._is_in_bad_fork():
+        raise ConfigError(
+            "this process was forked from one that uses CUDA, and CUDA does not survive a fork; start the workers with "
+            'multiprocessing\'s "spawn"'
+        )
+    backend = torch.cuda.memory.get_allocator_backend()
+    if backend == "cudaMallocAsync":
+        raise ConfigError(
+            "PyTorch uses CUDA's own pool here; remove backend:cudaMallocAsync from PYTORCH_ALLOC_CONF (or "
+            "PYTORCH_CUDA_ALLOC_CONF), and start the program again"
+        )
+    if backend not in ("native", "memlake"):
+        raise ConfigError(
+            f"PyTorch's allocator is {backend!r}, which another library has installed (such as RMM or vLLM); "
+            "memlake needs PyTorch's own one: remove that call of change_current_allocator"
+        )

@@ -1,0 +1,192 @@
+"""The file of the shim: found among the prebuilt ones or in the user's cache, or compiled against the installed PyTorch.
+
+The shim is C++ that subclasses PyTorch's own allocator, so it belongs to one minor version of PyTorch. Compiling it takes
+some seconds and needs only a C++ compiler: PyTorch brings its headers, and ``shim/stub`` has the few names of CUDA.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import logging
+import os
+import platform
+import shlex
+import shutil
+import stat
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memlake.errors import ConfigError
+from memlake.libraries import include_directory, native_library
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memlake.torch.torch_build import TorchBuild
+
+__all__ = ["MissingCompiler", "cache_folder", "compile_shim", "find_shim", "prebuilt_name", "sources"]
+
+_LOG = logging.getLogger("memlake.torch")
+_SOURCES = Path(__file__).parent / "shim"
+_PREBUILT = Path(__file__).parent / "prebuilt"
+_COMPILERS = ("g++", "c++", "clang++")
+
+
+class MissingCompiler(ConfigError):  # noqa: N818
+    """There is neither a prebuilt shim for this PyTorch nor a C++ compiler to make one."""
+
+
+def find_shim(build: TorchBuild) -> Path:
+    """Returns the shim for this PyTorch; compiles it if it is not there. Safe when many processes start at once.
+
+    Raises:
+        MissingCompiler: if it must be compiled and there is no compiler.
+        ConfigError: if it cannot be compiled.
+    """
+    prebuilt = _PREBUILT / prebuilt_name(build)
+    if prebuilt.exists():
+        return prebuilt
+    folder = cache_folder()
+    path = folder / f"libmemlake_torch-2.{build.minor}-{_fingerprint(build)}.so"
+    if path.exists():
+        return path
+    with _locked(folder / (path.name + ".lock")):
+        if not path.exists():
+            _LOG.info("compiling memlake's shim for PyTorch %s", build.version)
+            compile_shim(build, path)
+    return path
+
+
+def prebuilt_name(build: TorchBuild) -> str:
+    """Returns the name that a prebuilt shim for this PyTorch has: the shim depends on the minor version and the ABI."""
+    return f"libmemlake_torch-2.{build.minor}-abi{int(build.has_new_strings)}-{platform.machine()}.so"
+
+
+def compile_shim(build: TorchBuild, path: Path, *, link: bool = True) -> None:
+    """Compiles the shim to a file, which appears complete or not at all.
+
+    Args:
+        build: the PyTorch whose headers are used.
+        path: the file to make.
+        link: False makes an object file, which needs no CUDA build of PyTorch: it shows that the headers fit.
+
+    Raises:
+        MissingCompiler: if there is no compiler.
+        ConfigError: if the compiler refuses the sources, with its first error.
+    """
+    made = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    command = [*_compiler(), *_flags(build), str(_SOURCES / "shim.cpp"), "-o", str(made)]
+    command += _link_flags(build) if link else ["-c"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise ConfigError(_why(build, command, done.stderr))
+        made.replace(path)
+    except OSError as error:
+        raise ConfigError(f"memlake's shim for PyTorch {build.version} cannot be made at {path}: {error}") from error
+    finally:
+        made.unlink(missing_ok=True)
+
+
+def sources() -> list[Path]:
+    """Returns the files of the shim, by name."""
+    return sorted(path for path in _SOURCES.rglob("*") if path.suffix in (".hpp", ".cpp", ".h"))
+
+
+def cache_folder() -> Path:
+    """Returns the folder of compiled shims, which only this user can write: in ``$MEMLAKE_CACHE``, or the user's cache.
+
+    Raises:
+        ConfigError: if there is no such folder and it cannot be made.
+    """
+    given = os.environ.get("MEMLAKE_CACHE")
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    places = [Path(given)] if given else [home / "memlake", Path(tempfile.gettempdir()) / f"memlake-{os.getuid()}"]
+    refusals = []
+    for place in places:
+        folder = place / "torch"
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _require_private(folder)
+            with tempfile.TemporaryFile(dir=folder):
+                return folder
+        except OSError as error:
+            refusals.append(f"{folder} ({error.strerror or error})")
+    raise ConfigError(
+        "memlake has no folder for its compiled shim: "
+        + " and ".join(refusals)
+        + "; set MEMLAKE_CACHE to a folder that you can write"
+    )
+
+
+def _require_private(folder: Path) -> None:
+    """A library that another user can exchange must not be loaded."""
+    status = folder.stat()
+    if status.st_uid != os.getuid():
+        raise PermissionError(0, "it belongs to another user")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        folder.chmod(0o700)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _compiler() -> list[str]:
+    given = os.environ.get("CXX")
+    if given:
+        return shlex.split(given)
+    for name in _COMPILERS:
+        if shutil.which(name):
+            return [name]
+    raise MissingCompiler(
+        "memlake compiles a small shim against the installed PyTorch, and there is no C++ compiler here: "
+        "install g++ 10 or newer, or set CXX"
+    )
+
+
+def _flags(build: TorchBuild) -> list[str]:
+    headers = build.folder / "include"
+    flags = [
+        *("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-w"),
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(build.has_new_strings)}",
+        f"-I{_SOURCES}",
+        f"-I{include_directory()}",
+        *(f"-isystem{folder}" for folder in (_SOURCES / "stub", headers, headers / "torch/csrc/api/include")),
+    ]
+    if not (headers / "c10/cuda/impl/cuda_cmake_macros.h").exists():  # a build of PyTorch without CUDA has none
+        flags.append("-DC10_CUDA_NO_CMAKE_CONFIGURE_FILE")
+    return flags
+
+
+def _link_flags(build: TorchBuild) -> list[str]:
+    """The libraries are in the process already, so the shim names them and has no path to them."""
+    memlake = Path(native_library())
+    libraries = build.folder / "lib"
+    return ["-shared", f"-L{libraries}", "-lc10", "-lc10_cuda", f"-L{memlake.parent}", f"-l:{memlake.name}"]
+
+
+def _fingerprint(build: TorchBuild) -> str:
+    """Everything that the compiled file depends on."""
+    digest = hashlib.sha256()
+    texts = [build.version, platform.machine(), str(int(build.has_new_strings)), str(build.folder)]
+    for text in texts:
+        digest.update(text.encode() + b"\0")
+    for path in [*sources(), Path(include_directory()) / "memlake.h"]:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _why(build: TorchBuild, command: list[str], errors: str) -> str:
+    first = next((line for line in errors.splitlines() if "error" in line), errors.strip()[:200] or "no message")
+    return (
+        f"memlake's shim cannot be compiled for PyTorch {build.version}: {first}\n"
+        f"The command was: {shlex.join(command)}"
+    )
