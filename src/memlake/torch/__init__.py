@@ -6,8 +6,8 @@
 
     memlake.torch.install()      # from here on, tensors get memlake's memory
 
-Nothing else changes: statistics, snapshots, out-of-memory errors, graphs, profilers and memory pools work as before. See
-docs/guides/pytorch.md. PyTorch is imported when a function is called, not when this module is imported.
+Nothing else changes: statistics, snapshots, out-of-memory errors, graphs, profilers and memory pools work as before.
+docs/guides/pytorch.md says more. PyTorch is imported when a function is called, not when this module is imported.
 """
 
 from memlake.torch.installing import Installation, install, installation, uninstall, using

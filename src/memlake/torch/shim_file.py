@@ -1,7 +1,8 @@
-"""The file of the shim: found among the prebuilt ones or in the user's cache, or compiled against the installed PyTorch.
+"""The file of the shim: prebuilt, or in the user's cache, or compiled against the installed PyTorch.
 
-The shim is C++ that subclasses PyTorch's own allocator, so it belongs to one minor version of PyTorch. Compiling it takes
-some seconds and needs only a C++ compiler: PyTorch brings its headers, and ``shim/stub`` has the few names of CUDA.
+The shim is C++ that subclasses PyTorch's own allocator, so it belongs to one minor version of PyTorch. Compiling it
+takes some seconds and needs only a C++ compiler: PyTorch brings its headers, and ``shim/stub`` has the few names of
+CUDA.
 """
 
 from __future__ import annotations

@@ -9,8 +9,11 @@ from memlake.errors import ConfigError
 
 __all__ = ["disable", "enable", "startup_file"]
 
-# Python runs the lines of a .pth file that begin with "import". Without the variable this one only reads the environment.
-_LINE = "import os; 'MEMLAKE_TORCH' in os.environ and __import__('memlake.torch.startup', fromlist=['_']).install_after_import()\n"
+# Python runs the lines of a .pth file that begin with "import". Without the variable this one only looks for it.
+_LINE = (
+    "import os; 'MEMLAKE_TORCH' in os.environ and "
+    "__import__('memlake.torch.startup', fromlist=['_']).install_after_import()\n"
+)
 
 
 def startup_file() -> Path:
