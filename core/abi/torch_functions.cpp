@@ -7,7 +7,9 @@
 
 #include "abi/last_error.hpp"
 #include "abi/pool_handle.hpp"
+#include "abi/torch_exception.hpp"
 #include "abi/torch_pools.hpp"
+#include "base/bytes_text.hpp"
 #include "base/process.hpp"
 #include "driver/library.hpp"
 
@@ -66,6 +68,22 @@ void* memlake_torch_malloc(ssize_t size, int device, void* stream) {
     return nullptr;
   }
 }
+
+void* memlake_torch_malloc_or_throw(ssize_t size, int device, void* stream) {
+  try {
+    if (size < 0) throw Error(ErrorKind::invalid_argument, "a size must not be negative, got " + std::to_string(size));
+    if (size == 0) return nullptr;
+    return allocate(TorchPools::of_this_process().pool(device), static_cast<std::uint64_t>(size), stream);
+  } catch (...) {
+    remember_current();
+  }
+  const std::string reason = memlake_last_error();
+  if (memlake_last_error_code() != MEMLAKE_ERROR_OUT_OF_MEMORY) throw_torch_error("memlake: " + reason);
+  throw_torch_out_of_memory("CUDA out of memory. Tried to allocate " + to_text({static_cast<std::uint64_t>(size)}) +
+                            ". GPU " + std::to_string(device) + ". memlake: " + reason);
+}
+
+int memlake_torch_can_throw(void) { return has_torch_exceptions() ? 1 : 0; }
 
 void memlake_torch_free(void* ptr, ssize_t /*size*/, int device, void* stream) {
   if (ptr == nullptr) return;

@@ -237,6 +237,14 @@ MEMLAKE_API int memlake_pool_enable_peer(memlake_pool* pool, int device);
 /* NULL and success for 0 bytes; otherwise NULL is a failure, which PyTorch does not notice. */
 MEMLAKE_API void* memlake_torch_malloc(ssize_t size, int device, void* stream);
 
+/* Since version 2. As memlake_torch_malloc(), but a failure is one of PyTorch's own C++ exceptions: for a lack of
+ * memory the one that Python sees as torch.OutOfMemoryError. Only for PyTorch, and only if memlake_torch_can_throw().
+ */
+MEMLAKE_API void* memlake_torch_malloc_or_throw(ssize_t size, int device, void* stream);
+
+/* Since version 2. 1 if this process has a PyTorch whose exceptions can be thrown, else 0. */
+MEMLAKE_API int memlake_torch_can_throw(void);
+
 /* PyTorch passes the stream of the allocation. `size` is not needed. Refused: a pointer that is not live, and one of
  * another device. NULL: nothing to do. */
 MEMLAKE_API void memlake_torch_free(void* ptr, ssize_t size, int device, void* stream);

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from memlake.errors import ConfigError
 from memlake.policies import Options, resolve_policy
+from memlake.torch.pluggable import PluggableDoor
 from memlake.torch.shim import Shim
-from memlake.torch.shim_file import find_shim
+from memlake.torch.shim_file import MissingCompiler, find_shim
 from memlake.torch.torch_build import TorchBuild, import_torch, installed_build
 from memlake.units import Size, parse_bytes
 
@@ -31,14 +33,18 @@ class Installation:
     Attributes:
         configuration: the pools' configuration, as `memlake.h` reads it.
         devices: the devices that memlake serves; None: all.
+        door: ``"shim"``: memlake wraps PyTorch's allocator; ``"pluggable"``: it is PyTorch's pluggable allocator, without
+            graphs, ``MemPool`` and history, because there was no compiler for the shim.
     """
 
     configuration: str
     devices: tuple[int, ...] | None
+    door: str = "shim"
 
 
 _lock = threading.RLock()
 _shim: Shim | None = None
+_pluggable: PluggableDoor | None = None
 _installation: Installation | None = None
 
 
@@ -77,11 +83,19 @@ def uninstall() -> None:
     """Gives PyTorch its own allocator back. Tensors with memlake's memory stay valid and are freed correctly.
 
     From now on ``torch.cuda``'s statistics are about PyTorch's own allocator. Without an installation nothing happens.
+
+    Raises:
+        ConfigError: if memlake is PyTorch's pluggable allocator, which stays (see `Installation.door`).
     """
     global _installation
     with _lock:
-        if _installation is None or _shim is None:
+        if _installation is None:
             return
+        if _shim is None:
+            raise ConfigError(
+                "PyTorch's pluggable allocator cannot be exchanged again; with a C++ compiler memlake uses its shim, "
+                "which can be uninstalled"
+            )
         _shim.uninstall()
         _installation = None
 
@@ -160,7 +174,7 @@ def _checked_devices(devices: Iterable[int] | None) -> tuple[int, ...] | None:
 def _install(wanted: Installation) -> None:
     """pre: _lock is held."""
     global _installation
-    if _installation == wanted:
+    if _installation is not None and replace(_installation, door="shim") == wanted:
         return
     if _installation is not None:
         raise ConfigError(
@@ -168,8 +182,13 @@ def _install(wanted: Installation) -> None:
             "or use `with memlake.torch.using(...)`"
         )
     build = installed_build()
-    _require_own_allocator(import_torch())
-    shim = _loaded_shim(build)
+    torch = import_torch()
+    _require_own_allocator(torch)
+    try:
+        shim = _loaded_shim(build)
+    except MissingCompiler as error:
+        _installation = _install_pluggable(torch, wanted, str(error))
+        return
     served = _ALL_DEVICES if wanted.devices is None else sum(1 << device for device in wanted.devices)
     shim.install(wanted.configuration, served)
     _installation = wanted
@@ -180,6 +199,19 @@ def _loaded_shim(build: TorchBuild) -> Shim:
     if _shim is None:
         _shim = Shim(find_shim(build), build)
     return _shim
+
+
+def _install_pluggable(torch: ModuleType, wanted: Installation, reason: str) -> Installation:
+    global _pluggable
+    if wanted.devices is not None:
+        raise ConfigError(f"devices= needs memlake's shim. {reason}")
+    _pluggable = PluggableDoor(torch, wanted.configuration)
+    warnings.warn(
+        f"memlake is PyTorch's pluggable allocator, without graphs, MemPool and history. {reason}",
+        RuntimeWarning,
+        stacklevel=4,
+    )
+    return replace(wanted, door="pluggable")
 
 
 def _require_own_allocator(torch: ModuleType) -> None:
