@@ -288,6 +288,13 @@ MEMLAKE_API int memlake_torch_find(const void* ptr, int hint, memlake_block_t* b
  * a forked child nothing happens and the answer is 1. */
 MEMLAKE_API int memlake_torch_release(void* ptr, int hint, memlake_block_t* block);
 
+/* The two functions of a torch.cuda.memory.CUDAPluggableAllocator whose memory comes from this pool: for
+ * torch.cuda.MemPool(allocator), which takes a NULL for what it is. At most 64 pools at a time have functions. */
+MEMLAKE_API int memlake_torch_functions(memlake_pool* pool, void** malloc_function, void** free_function);
+
+/* The functions give no memory any more. They still free, and the pool stays until the last memory is freed. */
+MEMLAKE_API int memlake_torch_end_functions(void* malloc_function);
+
 #ifdef __cplusplus
 }
 #endif

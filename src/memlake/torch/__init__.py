@@ -11,5 +11,6 @@ docs/guides/pytorch.md says more. PyTorch is imported when a function is called,
 """
 
 from memlake.torch.installing import Installation, install, installation, uninstall, using
+from memlake.torch.region import mem_pool
 
-__all__ = ["Installation", "install", "installation", "uninstall", "using"]
+__all__ = ["Installation", "install", "installation", "mem_pool", "uninstall", "using"]

@@ -33,8 +33,8 @@ class Installation:
     Attributes:
         configuration: the pools' configuration, as `memlake.h` reads it.
         devices: the devices that memlake serves; None: all.
-        door: ``"shim"``: memlake wraps PyTorch's allocator; ``"pluggable"``: it is PyTorch's pluggable allocator, without
-            graphs, ``MemPool`` and history, because there was no compiler for the shim.
+        door: ``"shim"``: memlake wraps PyTorch's allocator. ``"pluggable"``: it is PyTorch's pluggable allocator,
+            without graphs, ``MemPool`` and history, because there was no compiler for the shim.
     """
 
     configuration: str
