@@ -23,13 +23,14 @@ BUILD_TOOLS_INSTALLED := $(VENV)/build_tools.stamp
 PACKAGE_INSTALLED := $(VENV)/package.stamp
 TESTERS_INSTALLED := $(VENV)/testers.stamp
 CLIENTS_INSTALLED := $(VENV)/clients.stamp
+TORCH_INSTALLED := $(VENV)/torch.stamp
 LINTERS_INSTALLED := $(VENV)/linters.stamp
 
 LINTS := $(addprefix lint-,ruff mypy clang-format layers guards file-length words docs rows policies stub)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-python test-native test-gpu clients bench lint $(LINTS) format stub policies sanitize clean
+.PHONY: help demo test test-python test-native test-gpu torch-shims clients torch-client bench lint $(LINTS) format stub policies sanitize clean
 
 help: ## list what make can do here
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,13 +42,16 @@ demo: $(PACKAGE_INSTALLED) ## build, ask which allocator makes a job fit on 64 G
 
 test: test-native test-python ## build, and run the whole test-suite (C++ and Python)
 
-test-python: $(PACKAGE_INSTALLED) $(TESTERS_INSTALLED) clients ## only the Python tests
+test-python: $(PACKAGE_INSTALLED) $(TESTERS_INSTALLED) clients torch-client ## only the Python tests
 	@echo "memlake: running the Python tests"
 	@$(BIN)/python -m pytest
 
 test-native: $(BUILD_TOOLS_INSTALLED) ## only the C++ tests
 	@$(call native,$(BUILD),the native tests,-DMEMLAKE_TESTS=ON,--target tests)
 	@$(WITH_VENV_PROGRAMS) ctest --test-dir $(BUILD) --output-on-failure
+
+torch-shims: $(PACKAGE_INSTALLED) ## compile the shim for all versions of PyTorch, for wheels (downloads 6 GB)
+	@$(BIN)/python tools/torch_shims.py $(TORCH_VERSIONS)
 
 test-gpu: $(PACKAGE_INSTALLED) ## the conformance cases on the real libcuda.so.1, and every difference
 	@$(BIN)/python tests/contract/on_gpu.py
@@ -137,6 +141,13 @@ clients: $(PACKAGE_INSTALLED)
 	@test -e $(CLIENTS_INSTALLED) || { $(QUIETLY) $(LOGS)/clients.log "installing cuda-bindings and cuda-core" \
 	  $(PIP) --retries 1 install "memlake[cuda]" 2>/dev/null && touch $(CLIENTS_INSTALLED); } || \
 	  echo "memlake: cuda-bindings and cuda-core cannot be installed here, so their tests will be skipped"
+
+# PyTorch without CUDA, for the tests of memlake.torch that need its headers and its Python side. Only the build that is
+# marked as such: PyTorch with CUDA is gigabytes.
+torch-client: $(PACKAGE_INSTALLED)
+	@test -e $(TORCH_INSTALLED) || { $(QUIETLY) $(LOGS)/torch.log "installing PyTorch without CUDA" \
+	  $(PIP) --retries 1 install "torch==2.13.0+cpu" 2>/dev/null && touch $(TORCH_INSTALLED); } || \
+	  echo "memlake: torch 2.13.0+cpu cannot be installed here, so the tests that need it will be skipped"
 
 $(LINTERS_INSTALLED): pyproject.toml | $(PACKAGE_INSTALLED)
 	@$(QUIETLY) $(LOGS)/linters.log "installing the linters into $(VENV)" $(PIP) install "memlake[dev]"

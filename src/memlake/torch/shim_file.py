@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
     from memlake.torch.torch_build import TorchBuild
 
-__all__ = ["MissingCompiler", "cache_folder", "compile_shim", "find_shim", "prebuilt_name", "sources"]
+__all__ = [
+    *("MissingCompiler", "cache_folder", "compile_shim", "find_shim", "make_stand_ins", "prebuilt_name", "sources"),
+]
 
 _LOG = logging.getLogger("memlake.torch")
 _SOURCES = Path(__file__).parent / "shim"
@@ -67,13 +69,13 @@ def prebuilt_name(build: TorchBuild) -> str:
     return f"libmemlake_torch-2.{build.minor}-abi{int(build.has_new_strings)}-{platform.machine()}.so"
 
 
-def compile_shim(build: TorchBuild, path: Path, *, link: bool = True) -> None:
+def compile_shim(build: TorchBuild, path: Path, *, libraries: Path | None = None) -> None:
     """Compiles the shim to a file, which appears complete or not at all.
 
     Args:
         build: the PyTorch whose headers are used.
         path: the file to make.
-        link: False makes an object file, which needs no CUDA build of PyTorch: it shows that the headers fit.
+        libraries: the folder of ``libc10.so`` and ``libc10_cuda.so``. None: that of the build.
 
     Raises:
         MissingCompiler: if there is no compiler.
@@ -81,7 +83,7 @@ def compile_shim(build: TorchBuild, path: Path, *, link: bool = True) -> None:
     """
     made = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     command = [*_compiler(), *_flags(build), str(_SOURCES / "shim.cpp"), "-o", str(made)]
-    command += _link_flags(build) if link else ["-c"]
+    command += _link_flags(libraries or build.folder / "lib")
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
@@ -167,11 +169,26 @@ def _flags(build: TorchBuild) -> list[str]:
     return flags
 
 
-def _link_flags(build: TorchBuild) -> list[str]:
+def _link_flags(libraries: Path) -> list[str]:
     """The libraries are in the process already, so the shim names them and has no path to them."""
     memlake = Path(native_library())
-    libraries = build.folder / "lib"
-    return ["-shared", f"-L{libraries}", "-lc10", "-lc10_cuda", f"-L{memlake.parent}", f"-l:{memlake.name}"]
+    torch = ["-Wl,--no-as-needed", f"-L{libraries}", "-lc10", "-lc10_cuda"]
+    return ["-shared", *torch, f"-L{memlake.parent}", f"-l:{memlake.name}"]
+
+
+def make_stand_ins(folder: Path) -> None:
+    """Makes empty libraries with the names of PyTorch's, to link a shim where only the headers of PyTorch are.
+
+    A shim only has their names in it, and finds the functions in the process that loads it.
+
+    Raises:
+        ConfigError: if the compiler fails.
+    """
+    for name in ("libc10.so", "libc10_cuda.so"):
+        command = [*_compiler(), "-shared", f"-Wl,-soname,{name}", "-o", str(folder / name)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        if done.returncode != 0:
+            raise ConfigError(f"{shlex.join(command)} failed: {done.stderr.strip()}")
 
 
 def _fingerprint(build: TorchBuild) -> str:

@@ -13,7 +13,15 @@ import pytest
 
 from memlake.errors import ConfigError
 from memlake.torch import shim_file
-from memlake.torch.shim_file import MissingCompiler, cache_folder, compile_shim, find_shim, prebuilt_name, sources
+from memlake.torch.shim_file import (
+    MissingCompiler,
+    cache_folder,
+    compile_shim,
+    find_shim,
+    make_stand_ins,
+    prebuilt_name,
+    sources,
+)
 from memlake.torch.torch_build import TorchBuild
 
 # A compiler that counts its calls and makes the file it was asked for.
@@ -54,15 +62,21 @@ def some_build(folder: Path) -> TorchBuild:
 
 
 def test_the_shim_compiles_against_the_headers_of_the_installed_torch(build: TorchBuild, tmp_path: Path) -> None:
-    made = tmp_path / "shim.o"
+    libraries = tmp_path / "libraries"
+    libraries.mkdir()
+    make_stand_ins(libraries)
+    made = tmp_path / "shim.so"
 
-    compile_shim(build, made, link=False)
+    compile_shim(build, made, libraries=libraries)
 
-    names = subprocess.run(["nm", str(made)], capture_output=True, text=True, check=True).stdout
+    names = subprocess.run(["nm", "-D", str(made)], capture_output=True, text=True, check=True).stdout
     for function in ("memlake_shim_install", "memlake_shim_uninstall", "memlake_shim_torch_minor"):
         assert f" T {function}" in names
     assert " U memlake_pool_try_allocate" in names
-    assert list(tmp_path.iterdir()) == [made]  # no temporary file is left
+    needed = subprocess.run(["readelf", "-d", str(made)], capture_output=True, text=True, check=True).stdout
+    assert all(f"[{library}]" in needed for library in ("libc10.so", "libc10_cuda.so", "libmemlake.so"))
+    assert "RUNPATH" not in needed
+    assert sorted(tmp_path.iterdir()) == [libraries, made]  # no temporary file is left
 
 
 def test_many_processes_compile_once(tmp_path: Path, cache: Path, compiler_calls: Path) -> None:
