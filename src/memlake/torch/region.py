@@ -29,8 +29,8 @@ def mem_pool(pool: Pool) -> Iterator[Any]:
             cache = torch.empty(10**9, device="cuda")
 
     It is a ``torch.cuda.MemPool`` whose segments come from the pool, so it works with and without
-    `memlake.torch.install`. Tensors stay valid after the block. When the last one is gone, their memory goes back to the
-    pool at the next ``torch.cuda.empty_cache()``, and at the latest when PyTorch needs memory.
+    `memlake.torch.install`. Tensors stay valid after the block. When the last one is gone, their memory goes back to
+    the pool at the next ``torch.cuda.empty_cache()``, and at the latest when PyTorch needs memory.
 
     Yields:
         The ``torch.cuda.MemPool``, for its ``snapshot()``.

@@ -55,7 +55,7 @@ def test_wrong_devices_are_refused(devices: Any) -> None:
 
 
 def test_a_torch_without_cuda_keeps_its_allocator(build: TorchBuild) -> None:
-    with pytest.raises(ConfigError, match="without CUDA.*install a CUDA build"):
+    with pytest.raises(ConfigError, match=r"without CUDA.*install a CUDA build"):
         memlake.torch.install()
 
     assert memlake.torch.installation() is None

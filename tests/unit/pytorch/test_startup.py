@@ -42,7 +42,10 @@ def test_without_the_variable_nothing_is_imported(site: Path) -> None:
 
 
 def test_with_the_variable_torch_is_installed_after_its_import(site: Path, build: TorchBuild) -> None:
-    code = "import sys; print('torch' in sys.modules); import torch; print(torch.ones(2).sum().item(), torch.__spec__.loader)"
+    code = (
+        "import sys; print('torch' in sys.modules)\n"
+        "import torch; print(torch.ones(2).sum().item(), torch.__spec__.loader)"
+    )
     done = run(site, code, MEMLAKE_TORCH="lake,limit:90%")
 
     assert done.stdout.startswith("False\n2.0 ")
