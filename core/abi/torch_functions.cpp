@@ -79,8 +79,9 @@ void* memlake_torch_malloc_or_throw(ssize_t size, int device, void* stream) {
   }
   const std::string reason = memlake_last_error();
   if (memlake_last_error_code() != MEMLAKE_ERROR_OUT_OF_MEMORY) throw_torch_error("memlake: " + reason);
-  throw_torch_out_of_memory("CUDA out of memory. Tried to allocate " + to_text(Bytes{static_cast<std::uint64_t>(size)}) +
-                            ". GPU " + std::to_string(device) + ". memlake: " + reason);
+  throw_torch_out_of_memory("CUDA out of memory. Tried to allocate " +
+                            to_text(Bytes{static_cast<std::uint64_t>(size)}) + ". GPU " + std::to_string(device) +
+                            ". memlake: " + reason);
 }
 
 int memlake_torch_can_throw(void) { return has_torch_exceptions() ? 1 : 0; }

@@ -93,6 +93,21 @@ int memlake_pool_counts(memlake_pool* pool, memlake_pool_counts_t* counts) {
   return code_from([&] { fill(counts, to_c(pool_of(pool).counts()), "memlake_pool_counts_t"); });
 }
 
+int memlake_pool_count_outside(memlake_pool* pool, const memlake_pool_counts_t* outside) {
+  return code_from([&] {
+    LivePool& live = pool_of(pool);
+    if (outside == nullptr || outside->struct_size < sizeof(memlake_pool_counts_t))
+      throw Error(ErrorKind::invalid_argument, "set struct_size to sizeof(memlake_pool_counts_t) first");
+    SizeLevels levels{};
+    auto level = levels.begin();
+    for (const auto* counts : {&outside->allocations, &outside->segments, &outside->active, &outside->inactive_splits,
+                               &outside->allocated_bytes, &outside->held_bytes, &outside->active_bytes,
+                               &outside->inactive_split_bytes, &outside->requested_bytes})
+      for (const memlake_count_t& count : *counts) *level++ = count.current;
+    live.count_outside(levels);
+  });
+}
+
 int memlake_pool_visit_blocks(memlake_pool* pool, int (*visit)(const memlake_block_t* block, void* user), void* user) {
   int answer = 0;
   const int code = code_from([&] {

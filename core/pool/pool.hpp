@@ -114,6 +114,8 @@ class Pool {
   void count_by_size();
   /// The counts, up to date; null before count_by_size().
   [[nodiscard]] SizeCounts* size_counts();
+  /// The same without what only a walk over the blocks tells.
+  [[nodiscard]] SizeCounts* size_counts_at_once() { return watch_ == nullptr ? nullptr : watch_->counts.get(); }
   /// Calls `tell` for every change of the memory; empty: ends it.
   void observe(std::function<void(const MemoryEvent&)> tell);
 

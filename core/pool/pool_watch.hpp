@@ -19,7 +19,7 @@ struct MemoryEvent {
     released,        ///< its end
     mapped,          ///< memory can be used at these addresses
     unmapped,        ///< it cannot any more
-    free_completed,  ///< a freed block can be used again
+    free_completed,  ///< a freed block can be used again; the range has the requested size
   };
   Kind kind;
   AddressRange range;
@@ -53,7 +53,7 @@ class PoolWatch final : public SupplyObserver {
       counts->active_bytes.subtract(block.size.count, is_small);
       counts->requested_bytes.subtract(block.requested.count, is_small);
     }
-    if (tell) tell({MemoryEvent::Kind::free_completed, {block.address, block.size}, block.user});
+    if (tell) tell({MemoryEvent::Kind::free_completed, {block.address, block.requested}, block.user});
   }
 
   void on_allocate(AddressRange range, StreamId stream) override {

@@ -16,17 +16,18 @@ struct Count {
   std::int64_t peak = 0;
   std::int64_t allocated = 0;  ///< the sum of all increases
   std::int64_t freed = 0;      ///< the sum of all decreases
+  std::int64_t outside = 0;    ///< what another allocator of the program has beside it; the peak is that of both
 
   void add(std::int64_t more) {
     current += more;
     allocated += more;
-    peak = std::max(peak, current);
+    raise_peak();
   }
+  void raise_peak() { peak = std::max(peak, current + outside); }
   void subtract(std::int64_t less) {
     current -= less;
     freed += less;
   }
-  void set(std::int64_t now) { now >= current ? add(now - current) : subtract(current - now); }
 };
 
 /// Of all requests, of the small ones and of the large ones.
@@ -48,11 +49,22 @@ struct CountBySize {
   }
   /// Both classes at once.
   void set(std::uint64_t small, std::uint64_t large) {
-    of[0].set(static_cast<std::int64_t>(small + large));
-    of[1].set(static_cast<std::int64_t>(small));
-    of[2].set(static_cast<std::int64_t>(large));
+    for (const bool is_small : {true, false}) {
+      const auto now = static_cast<std::int64_t>(is_small ? small : large);
+      const std::int64_t before = of[place(is_small)].current;
+      if (now < before) subtract(static_cast<std::uint64_t>(before - now), is_small);
+    }
+    // After the decreases, so that the peak of all is not raised by memory that changes its class.
+    for (const bool is_small : {true, false}) {
+      const auto now = static_cast<std::int64_t>(is_small ? small : large);
+      const std::int64_t before = of[place(is_small)].current;
+      if (now > before) add(static_cast<std::uint64_t>(now - before), is_small);
+    }
   }
 };
+
+/// One value for each Count of SizeCounts, in its order.
+using SizeLevels = std::array<std::int64_t, 27>;
 
 struct SizeCounts {
   /// PyTorch's kSmallSize.
@@ -76,7 +88,14 @@ struct SizeCounts {
       for (Count& one : count->of) visit(one);
   }
   void reset_peaks() {
-    for_each([](Count& count) { count.peak = count.current; });
+    for_each([](Count& count) { count.peak = count.current + count.outside; });
+  }
+  void set_outside(const SizeLevels& levels) {
+    auto level = levels.begin();
+    for_each([&](Count& count) {
+      count.outside = *level++;
+      count.raise_peak();
+    });
   }
   void reset_totals() {
     for_each([](Count& count) { count.allocated = count.freed = 0; });

@@ -190,6 +190,9 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   void count_by_size();
   /// Error(config) before count_by_size().
   LiveCounts counts();
+  /// From now on the peaks of counts() are those of the pool and of what is outside it. Error(config) before
+  /// count_by_size().
+  void count_outside(const SizeLevels& outside);
   /// The numbers of counts() begin at 0 again, and those of stats_since_reset().
   void reset_totals();
   /// The figures of stats() without a walk over the blocks, with the numbers since reset_totals().

@@ -51,6 +51,14 @@ LiveCounts LivePool::counts() {
   return counts;
 }
 
+void LivePool::count_outside(const SizeLevels& outside) {
+  const auto lock = open_lock();
+  SizeCounts* const sizes = pool_->size_counts_at_once();
+  if (sizes == nullptr)
+    throw Error(ErrorKind::config, "the pool does not count by size; call memlake_pool_count_by_size() first");
+  sizes->set_outside(outside);
+}
+
 void LivePool::reset_totals() {
   const auto lock = open_lock();
   before_reset_ = numbers();

@@ -171,6 +171,10 @@ MEMLAKE_API int memlake_pool_count_by_size(memlake_pool* pool);
 /* MEMLAKE_ERROR_CONFIG before memlake_pool_count_by_size(). Looks at every block. */
 MEMLAKE_API int memlake_pool_counts(memlake_pool* pool, memlake_pool_counts_t* counts);
 
+/* What another allocator of the program has beside the pool: the `current` of each level, until the next call. From now
+ * on each `peak` of memlake_pool_counts() is the peak of the sum of both. `current` stays the pool's own. */
+MEMLAKE_API int memlake_pool_count_outside(memlake_pool* pool, const memlake_pool_counts_t* outside);
+
 enum { MEMLAKE_BLOCK_FREE = 0, MEMLAKE_BLOCK_LIVE = 1, MEMLAKE_BLOCK_PENDING = 2 };
 
 /* One block of a pool. */
@@ -197,7 +201,7 @@ enum {
   MEMLAKE_EVENT_SEGMENT_FREE = 2,
   MEMLAKE_EVENT_SEGMENT_MAP = 3, /* physical memory was mapped at the address */
   MEMLAKE_EVENT_SEGMENT_UNMAP = 4,
-  MEMLAKE_EVENT_FREE_COMPLETED = 5 /* a freed block can be used again */
+  MEMLAKE_EVENT_FREE_COMPLETED = 5 /* a freed block can be used again; `size` is the requested one */
 };
 
 typedef struct memlake_event_t {

@@ -189,6 +189,13 @@ def _install(wanted: Installation) -> None:
     except MissingCompiler as error:
         _installation = _install_pluggable(torch, wanted, str(error))
         return
+    if getattr(torch._C, "_cuda_isHistoryEnabled", bool)():
+        warnings.warn(
+            "the memory history was turned on before memlake was installed, so it has only PyTorch's own memory; call "
+            "torch.cuda.memory._record_memory_history() again",
+            RuntimeWarning,
+            stacklevel=3,
+        )
     served = _ALL_DEVICES if wanted.devices is None else sum(1 << device for device in wanted.devices)
     shim.install(wanted.configuration, served)
     _installation = wanted

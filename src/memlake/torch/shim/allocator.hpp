@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "device_memory.hpp"
+#include "native_request.hpp"
 
 namespace memlake_torch {
 
@@ -32,13 +33,19 @@ class Allocator final : public CUDAAllocator {
     served_.store(served);
   }
 
+  /// PyTorch's own allocator takes over; the other one needs the room.
+  void end() {
+    for (const auto& memory : devices_) memory->end();
+    memlake_torch_empty_cache();
+  }
+
   // ---- c10::Allocator
 
   DataPtr allocate(size_t size) override {
     const DeviceIndex device = c10::cuda::current_device();
     if (size == 0) return {nullptr, nullptr, deleter_, c10::Device(c10::kCUDA, device)};
     const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(device).stream();
-    if (is_native(device, stream)) return adopted(from_native(device, [&] { return native_.allocate(size); }));
+    if (is_native(device, stream)) return adopted(from_native(device, size, [&] { return native_.allocate(size); }));
     void* const taken = take(size, device, stream);
     return {taken, taken, deleter_, c10::Device(c10::kCUDA, device)};
   }
@@ -55,12 +62,13 @@ class Allocator final : public CUDAAllocator {
     if (size == 0) return nullptr;
     const DeviceIndex device = c10::cuda::current_device();
     if (is_native(device, stream))
-      return from_native(device, [&] { return native_.raw_alloc_with_stream(size, stream); });
+      return from_native(device, size, [&] { return native_.raw_alloc_with_stream(size, stream); });
     return take(size, device, stream);
   }
   void raw_delete(void* address) override {
     if (address == nullptr || give_back(address)) return;
     native_.raw_delete(address);
+    note_outside();
   }
 #if TORCH_VERSION_MINOR >= 13
   DataPtr allocateWithAddress(size_t size, void* address) override {
@@ -108,20 +116,17 @@ class Allocator final : public CUDAAllocator {
   void emptyCache(PoolId pool) override {
     if (pool == kDefaultPool) memlake_torch_empty_cache();
     native_.emptyCache(pool);
+    note_outside();
   }
 #else
   void emptyCache() override {
     memlake_torch_empty_cache();
     native_.emptyCache();
+    note_outside();
   }
 #endif
-  double getMemoryFraction(DeviceIndex device) override { return native_.getMemoryFraction(device); }
-  void setMemoryFraction(double fraction, DeviceIndex device) override {
-    native_.setMemoryFraction(fraction, device);
-    if (!is_served(device)) return;
-    of(device).pool();
-    memlake_torch_fraction(fraction, device);
-  }
+  double getMemoryFraction(DeviceIndex device) override { return of(device).fraction(); }
+  void setMemoryFraction(double fraction, DeviceIndex device) override { of(device).set_fraction(fraction); }
   void cacheInfo(DeviceIndex device, size_t* largest) override {
     native_.cacheInfo(device, largest);
     *largest = std::max(*largest, of(device).largest_free());
@@ -226,8 +231,7 @@ class Allocator final : public CUDAAllocator {
   }
 #endif
   void attachOutOfMemoryObserver(OutOfMemoryObserver observer) override {
-    attachments_.add_observer(observer);
-    native_.attachOutOfMemoryObserver(std::move(observer));
+    native_.attachOutOfMemoryObserver(std::move(observer));  // calls it for memlake's failures, too
   }
   void attachAllocatorTraceTracker(AllocatorTraceTracker tracker) override {
     settings_.add_tracker(tracker);
@@ -249,7 +253,10 @@ class Allocator final : public CUDAAllocator {
   void markCaptureBegin(DeviceIndex device) override { native_.markCaptureBegin(device); }
   void markCaptureEnd(DeviceIndex device) override { native_.markCaptureEnd(device); }
 #endif
-  void releasePool(DeviceIndex device, PoolId pool) override { native_.releasePool(device, pool); }
+  void releasePool(DeviceIndex device, PoolId pool) override {
+    native_.releasePool(device, pool);
+    of(device).note_outside();
+  }
   int getPoolUseCount(DeviceIndex device, PoolId pool) override { return native_.getPoolUseCount(device, pool); }
 #if TORCH_VERSION_MINOR >= 11
   void createOrIncrefPool(DeviceIndex device, PoolId pool, std::shared_ptr<CUDAAllocator> allocator) override {
@@ -278,6 +285,7 @@ class Allocator final : public CUDAAllocator {
   CheckpointDelta setCheckpointPoolState(DeviceIndex device, std::shared_ptr<AllocatorState> state) override {
     CheckpointDelta delta = native_.setCheckpointPoolState(device, std::move(state));
     for (DataPtr& data : delta.dataptrs_allocd) data = adopted(std::move(data));
+    of(device).note_outside();
     return delta;
   }
 
@@ -348,17 +356,19 @@ class Allocator final : public CUDAAllocator {
     return {address, address, deleter_, device};
   }
 
-  /// A request of the wrapped allocator. If it finds no memory, memlake gives its cached memory back first.
+  /// A request of the wrapped allocator.
   template <class Request>
-  std::invoke_result_t<Request> from_native(DeviceIndex device, Request request) {
-    try {
-      return request();
-    } catch (const c10::OutOfMemoryError&) {
-      memlake_pool* const pool = of(device).present_pool();
-      if (pool == nullptr) throw;
-      memlake_pool_trim(pool, 0);
-    }
-    return request();
+  std::invoke_result_t<Request> from_native(DeviceIndex device, size_t size, Request request) {
+    const NativeRequest under_way(of(device), size);
+    of(device).apply_fraction();
+    auto data = request();
+    of(device).note_outside();
+    return data;
+  }
+
+  /// For operations of which the device is not known.
+  void note_outside() const {
+    for (const auto& memory : devices_) memory->note_outside();
   }
 
   void record(bool is_on, CreateContextFn gather, size_t most_entries, RecordContext when, bool clear,
@@ -371,8 +381,7 @@ class Allocator final : public CUDAAllocator {
   }
 
   void add_to(SnapshotInfo& snapshot, bool with_traces) {
-    c10::ApproximateClockToUnixTimeConverter clock;
-    const auto to_unix_time = clock.makeConverter();
+    const auto to_unix_time = clock_.makeConverter();
     for (size_t device = 0; device < kMostDevices; ++device) {
       const DeviceMemory& memory = *devices_[device];
       for (SegmentInfo& segment : memory.segments()) snapshot.segments.push_back(std::move(segment));
@@ -401,6 +410,7 @@ class Allocator final : public CUDAAllocator {
 
   CUDAAllocator& native_;
   const c10::DeleterFnPtr deleter_;
+  c10::ApproximateClockToUnixTimeConverter clock_;  // made early: it is the more exact the older it is
   HistorySettings settings_;
   Attachments attachments_;
   std::unique_ptr<DeviceMemory> devices_[kMostDevices];

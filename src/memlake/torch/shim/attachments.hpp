@@ -1,11 +1,9 @@
 #pragma once
 
-// Attachments: what a program hung on the allocator and every device uses: observers of out-of-memory errors, and the
-// text that entries of the history carry.
+// Attachments: what a program hung on the allocator for all devices: the text that entries of the history carry.
 
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include "torch_types.hpp"
 
@@ -13,20 +11,6 @@ namespace memlake_torch {
 
 class Attachments {
  public:
-  void add_observer(OutOfMemoryObserver observer) {
-    const std::lock_guard lock(mutex_);
-    observers_.push_back(std::move(observer));
-  }
-  /// Calls the observers without a lock, because they run Python code.
-  void call_observers(DeviceIndex device, size_t size, size_t total, size_t free) const {
-    std::vector<OutOfMemoryObserver> observers;
-    {
-      const std::lock_guard lock(mutex_);
-      observers = observers_;
-    }
-    for (const auto& observer : observers) observer(device, size, total, free);
-  }
-
   void set_metadata(const std::string& metadata) {
     const std::lock_guard lock(mutex_);
     metadata_ = metadata;
@@ -38,7 +22,6 @@ class Attachments {
 
  private:
   mutable std::mutex mutex_;
-  std::vector<OutOfMemoryObserver> observers_;
   std::string metadata_;
 };
 

@@ -20,12 +20,13 @@
 
 namespace memlake_torch {
 
+/// As PyTorch writes sizes: 1 GiB is "1024.00 MiB".
 inline std::string text_of_bytes(uint64_t size) {
-  static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
-  if (size < 1024) return std::to_string(size) + " bytes";
+  static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB"};
+  if (size <= 1024) return std::to_string(size) + " bytes";
   double value = static_cast<double>(size) / 1024;
   size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < 4; ++unit) value /= 1024;
+  for (; value > 1024 && unit + 1 < 3; ++unit) value /= 1024;
   char text[64];
   std::snprintf(text, sizeof(text), "%.2f %s", value, kUnits[unit]);
   return text;
@@ -40,12 +41,17 @@ class DeviceMemory {
   Routes routes;
   History history;
 
-  /// The configuration of the pools that are made from now on. The present pool serves no further request.
+  /// The configuration of the pools that are made from now on. A pool with another configuration serves no further
+  /// request; its memory stays part of all figures.
   void configure(const std::string& conf) {
     const std::lock_guard lock(mutex_);
+    const bool is_same = conf == conf_;
     conf_ = conf;
-    if (pool_.load() == nullptr) return;
+    memlake_pool* const pool = pool_.load();
+    if (pool == nullptr || is_same) return;
     memlake_torch_set_pool(device_, nullptr);
+    earlier_.push_back(pool);
+    has_earlier_.store(true);
     pool_.store(nullptr);
   }
 
@@ -87,6 +93,8 @@ class DeviceMemory {
     // With an observer the stack goes when the block is free again.
     if (history.has_stacks() && !settings_.is_wanted()) [[unlikely]]
       history.drop_stack(address);
+    if (has_earlier_.load(std::memory_order_relaxed)) [[unlikely]]
+      note_outside();  // it may have been memory of an earlier pool
     report(address, -static_cast<int64_t>(size));
     if (const c10::impl::PyInterpreter* trace = c10::impl::GPUTrace::get_trace()) [[unlikely]]
       (*trace)->trace_gpu_memory_deallocation(c10::kCUDA, reinterpret_cast<uintptr_t>(address));
@@ -94,10 +102,11 @@ class DeviceMemory {
 
   /// Adds memlake's figures to those of PyTorch's own allocator.
   void add_to(DeviceStats& stats) const {
-    memlake_pool* const pool = present_pool();
-    memlake_pool_counts_t counts{};
-    counts.struct_size = sizeof(counts);
-    if (pool != nullptr && memlake_pool_counts(pool, &counts) == MEMLAKE_OK) add(stats, counts);
+    for (memlake_pool* const pool : all_pools()) {
+      memlake_pool_counts_t counts{};
+      counts.struct_size = sizeof(counts);
+      if (memlake_pool_counts(pool, &counts) == MEMLAKE_OK) add(stats, counts);
+    }
   }
   size_t largest_free() const {
     memlake_pool* const pool = present_pool();
@@ -106,21 +115,62 @@ class DeviceMemory {
     return pool != nullptr && memlake_pool_counts(pool, &counts) == MEMLAKE_OK ? counts.largest_free : 0;
   }
   void reset_peaks() {
-    if (memlake_pool* const pool = present_pool()) memlake_pool_reset_peaks(pool);
+    for (memlake_pool* const pool : all_pools()) memlake_pool_reset_peaks(pool);
   }
   void reset_totals() {
-    if (memlake_pool* const pool = present_pool()) memlake_pool_reset_totals(pool);
+    for (memlake_pool* const pool : all_pools()) memlake_pool_reset_totals(pool);
+  }
+
+  /// To be called after memory of this device outside the present pool was taken or given back.
+  void note_outside() {
+    if (memlake_pool* const pool = present_pool()) tell_pool_of_outside(pool);
+  }
+
+  /// The share of the device that PyTorch may use, in both allocators together.
+  double fraction() {
+    const std::lock_guard lock(mutex_);
+    return fraction_of_device();
+  }
+  void set_fraction(double fraction) {
+    native_.setMemoryFraction(fraction, device_);  // refuses what is not from 0 to 1
+    {
+      const std::lock_guard lock(mutex_);
+      fraction_ = fraction;
+      has_fraction_.store(fraction < 1);
+    }
+    apply_fraction();
+  }
+  /// Divides what the fraction leaves: each allocator may have what the other one does not hold.
+  void apply_fraction() {
+    if (!has_fraction_.load(std::memory_order_relaxed)) return;
+    const double share = fraction();
+    const auto total = static_cast<double>(total_memory());
+    const auto held = static_cast<double>(held_by_memlake());
+    const auto native = static_cast<double>(native_.getDeviceStats(device_).reserved_bytes[0].current);
+    native_.setMemoryFraction(std::clamp(share - held / total, 0.0, 1.0), device_);
+    if (present_pool() != nullptr) memlake_torch_fraction(std::clamp(share - native / total, 0.0, 1.0), device_);
+  }
+
+  /// PyTorch's own allocator may have the whole fraction again.
+  void end() {
+    if (has_fraction_.load()) native_.setMemoryFraction(fraction(), device_);
+  }
+
+  /// Gives memlake's cached memory back if the device has less than this left. Waits for no stream.
+  void make_room(size_t size) {
+    if (memory_info().first >= size) return;
+    for (memlake_pool* const pool : all_pools()) memlake_pool_trim(pool, 0);
   }
 
   /// The history is recorded from now on, or no longer.
   void watch() {
     const std::lock_guard lock(mutex_);
-    if (memlake_pool* const pool = present_pool()) observe(pool);
+    for (memlake_pool* const pool : pools_locked()) observe(pool);
   }
 
   std::vector<SegmentInfo> segments() const {
     SegmentList list(device_, history);
-    if (memlake_pool* const pool = present_pool())
+    for (memlake_pool* const pool : all_pools())
       memlake_pool_visit_blocks(
           pool,
           [](const memlake_block_t* block, void* list) {
@@ -135,20 +185,78 @@ class DeviceMemory {
   void add_peer(DeviceIndex peer) {
     const std::lock_guard lock(mutex_);
     peers_.push_back(peer);
-    if (memlake_pool* const pool = present_pool()) enable_peer(pool, peer);
+    for (memlake_pool* const pool : pools_locked()) enable_peer(pool, peer);
   }
 
  private:
-  memlake_pool* make_pool() {
+  /// The present pool and the earlier ones.
+  std::vector<memlake_pool*> all_pools() const {
     const std::lock_guard lock(mutex_);
-    if (memlake_pool* const pool = present_pool()) return pool;
-    memlake_pool* const pool = memlake_torch_pool(device_, conf_.c_str());
-    TORCH_CHECK(pool != nullptr, "memlake: ", memlake_last_error());
-    memlake_pool_count_by_size(pool);
-    if (settings_.is_wanted()) observe(pool);
-    for (const DeviceIndex peer : peers_) enable_peer(pool, peer);
-    pool_.store(pool, std::memory_order_release);
-    return pool;
+    return pools_locked();
+  }
+  std::vector<memlake_pool*> pools_locked() const {
+    std::vector<memlake_pool*> pools = earlier_;
+    if (memlake_pool* const pool = present_pool()) pools.push_back(pool);
+    return pools;
+  }
+
+  void tell_pool_of_outside(memlake_pool* pool) {
+    DeviceStats outside = native_.getDeviceStats(device_);
+    if (has_earlier_.load(std::memory_order_relaxed)) {
+      std::vector<memlake_pool*> earlier;
+      {
+        const std::lock_guard lock(mutex_);
+        earlier = earlier_;
+      }
+      for (memlake_pool* const other : earlier) {
+        memlake_pool_counts_t counts{};
+        counts.struct_size = sizeof(counts);
+        if (other != pool && memlake_pool_counts(other, &counts) == MEMLAKE_OK) add(outside, counts);
+      }
+    }
+    tell_outside(pool, outside);
+  }
+
+  double fraction_of_device() {
+    if (fraction_ < 0) fraction_ = native_.initialized() ? native_.getMemoryFraction(device_) : 1;
+    return fraction_;
+  }
+
+  /// Free and total bytes of the device.
+  std::pair<size_t, size_t> memory_info() const {
+    const c10::DeviceGuard guard(c10::Device(c10::kCUDA, device_));
+    size_t free = 0;
+    size_t total = 0;
+    C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    return {free, total};
+  }
+  size_t total_memory() const { return memory_info().second; }
+  uint64_t held_by_memlake() const {
+    uint64_t held = 0;
+    for (memlake_pool* const pool : all_pools()) {
+      memlake_pool_stats_t stats{};
+      stats.struct_size = sizeof(stats);
+      if (memlake_pool_stats(pool, &stats) == MEMLAKE_OK) held += stats.held;
+    }
+    return held;
+  }
+
+  memlake_pool* make_pool() {
+    memlake_pool* made = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      if (memlake_pool* const pool = present_pool()) return pool;
+      made = memlake_torch_pool(device_, conf_.c_str());
+      TORCH_CHECK(made != nullptr, "memlake: ", memlake_last_error());
+      memlake_pool_count_by_size(made);
+      if (settings_.is_wanted()) observe(made);
+      for (const DeviceIndex peer : peers_) enable_peer(made, peer);
+      has_fraction_.store(fraction_of_device() < 1);
+      pool_.store(made, std::memory_order_release);
+    }
+    tell_pool_of_outside(made);
+    apply_fraction();
+    return made;
   }
 
   static void enable_peer(memlake_pool* pool, DeviceIndex peer) {
@@ -208,19 +316,32 @@ class DeviceMemory {
     }
     // Callbacks run Python code, so no lock is held. The entry is then in order with the calls of this thread only.
     void* const taken = take_when_scarce(pool, size, stream);
-    note(taken);
+    if (memlake_torch_find(taken, device_, nullptr) == 1) note(taken);  // else PyTorch's own allocator has noted it
     return taken;
   }
 
-  /// For a request that memlake refused: everything that may give memory back elsewhere, then once more.
+  /// For a request that memlake refused: everything that may give memory back elsewhere, then once more. At last
+  /// PyTorch's own allocator is asked: it may take the request from a MemPool that allows it, and when it fails, it does
+  /// everything that a program expects of a failure: it counts, it tells the profiler, the history and the observers,
+  /// also those that were attached before memlake was installed.
   [[gnu::cold]] void* take_when_scarce(memlake_pool* pool, size_t size, cudaStream_t stream) {
     require_out_of_memory();
     for (const auto& name : c10::FreeCudaMemoryCallbacksRegistry()->Keys())
       c10::FreeCudaMemoryCallbacksRegistry()->Create(name)->Execute();
     empty_native();
-    if (void* const taken = memlake_pool_allocate(pool, size, stream)) return taken;
+    note_outside();
+    apply_fraction();
+    if (void* const taken = memlake_pool_try_allocate(pool, size, stream)) return taken;
     require_out_of_memory();
-    throw_out_of_memory(size, stream, memlake_last_error());
+    const std::string reason = memlake_last_error();
+    const NativeLimit limit(*this, pool);
+    try {
+      void* const taken = native_.raw_alloc_with_stream(size, stream);
+      note_outside();
+      return taken;
+    } catch (const c10::OutOfMemoryError&) {
+    }
+    throw_out_of_memory(size, reason);
   }
 
   static void require_out_of_memory() {
@@ -239,17 +360,36 @@ class DeviceMemory {
     }
   }
 
-  [[noreturn, gnu::cold]] void throw_out_of_memory(size_t size, cudaStream_t stream, const std::string& reason) {
-    size_t free = 0;
-    size_t total = 0;
-    {
-      const c10::DeviceGuard guard(c10::Device(c10::kCUDA, device_));
-      C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  /// As long as it lives, PyTorch's own allocator may take no more than the limit of the pool leaves.
+  class NativeLimit {
+   public:
+    NativeLimit(DeviceMemory& memory, memlake_pool* pool) : memory_(memory) {
+      memlake_pool_stats_t stats{};
+      stats.struct_size = sizeof(stats);
+      if (memlake_pool_stats(pool, &stats) != MEMLAKE_OK || stats.limit == UINT64_MAX) return;
+      const uint64_t left = stats.limit - std::min(stats.limit, stats.held);
+      const DeviceStats native = memory.native_.getDeviceStats(memory.device_);
+      const auto allowed = static_cast<double>(left) + static_cast<double>(native.reserved_bytes[0].current);
+      before_ = memory.native_.getMemoryFraction(memory.device_);
+      const double share = std::clamp(allowed / static_cast<double>(memory.total_memory()), 0.0, 1.0);
+      memory.native_.setMemoryFraction(std::min(share, before_), memory.device_);
+      is_set_ = true;
     }
-    history.note(TraceEntry::OOM, free, size, stream, settings_.gather(RecordContext::STATE), attachments_.metadata());
+    NativeLimit(const NativeLimit&) = delete;
+    NativeLimit& operator=(const NativeLimit&) = delete;
+    ~NativeLimit() {
+      if (is_set_) memory_.native_.setMemoryFraction(before_, memory_.device_);
+    }
+
+   private:
+    DeviceMemory& memory_;
+    double before_ = 1;
+    bool is_set_ = false;
+  };
+
+  [[noreturn, gnu::cold]] void throw_out_of_memory(size_t size, const std::string& reason) {
+    const auto [free, total] = memory_info();
     const auto [allocated, held] = levels();
-    c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(size), allocated, held, c10::Device(c10::kCUDA, device_));
-    attachments_.call_observers(device_, size, total, free);
     TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", text_of_bytes(size), ". GPU ",
                      static_cast<int>(device_), " has a total capacity of ", text_of_bytes(total), " of which ",
                      text_of_bytes(free), " is free. Of the allocated memory ", text_of_bytes(allocated),
@@ -260,10 +400,17 @@ class DeviceMemory {
 
   /// Allocated and held bytes, PyTorch's own included.
   std::pair<uint64_t, uint64_t> levels() const {
-    DeviceStats stats = native_.getDeviceStats(device_);
-    add_to(stats);
-    return {static_cast<uint64_t>(stats.allocated_bytes[0].current),
-            static_cast<uint64_t>(stats.reserved_bytes[0].current)};
+    const DeviceStats native = native_.getDeviceStats(device_);
+    auto allocated = static_cast<uint64_t>(native.allocated_bytes[0].current);
+    auto held = static_cast<uint64_t>(native.reserved_bytes[0].current);
+    for (memlake_pool* const pool : all_pools()) {
+      memlake_pool_stats_t own{};
+      own.struct_size = sizeof(own);
+      if (memlake_pool_stats(pool, &own) != MEMLAKE_OK) continue;
+      allocated += own.allocated;
+      held += own.held;
+    }
+    return {allocated, held};
   }
 
   void report(void* address, int64_t size) const {
@@ -278,9 +425,13 @@ class DeviceMemory {
   const HistorySettings& settings_;
   const Attachments& attachments_;
   std::atomic<memlake_pool*> pool_{nullptr};
-  std::mutex mutex_;  // guards the members below and the making of the pool
+  std::atomic<bool> has_earlier_{false};
+  std::atomic<bool> has_fraction_{false};
+  mutable std::mutex mutex_;  // guards the members below and the making of the pool
   std::string conf_;
+  std::vector<memlake_pool*> earlier_;  // pools of earlier configurations
   std::vector<DeviceIndex> peers_;
+  double fraction_ = -1;  // what the program set; negative: not known yet
 };
 
 }  // namespace memlake_torch

@@ -6,6 +6,10 @@
 
 #include "allocator.hpp"
 
+namespace c10 {
+REGISTER_FREE_MEMORY_CALLBACK("memlake", memlake_torch::MemlakeRoom);
+}
+
 #define SHIM_API extern "C" __attribute__((visibility("default")))
 
 namespace memlake_torch {
@@ -78,6 +82,8 @@ SHIM_API int memlake_shim_install(const char* conf, unsigned long long served) {
 /// From now on PyTorch's memory comes from its own allocator. Live tensors keep their memory.
 SHIM_API int memlake_shim_uninstall(void) {
   return code_from([&] {
-    if (installed != nullptr) make_current(&installed->native());
+    if (installed == nullptr) return;
+    make_current(&installed->native());
+    installed->end();
   });
 }

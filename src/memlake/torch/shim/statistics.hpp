@@ -1,40 +1,55 @@
 #pragma once
 
 // PyTorch's statistics of a device: those of its own allocator (private pools, memory from before the installation) and
-// those of memlake's pool, as one.
+// those of memlake's pool, as one. The pool is told what PyTorch's allocator has, so that its peaks are those of both.
 
 #include <memlake.h>
+
+#include <algorithm>
 
 #include "torch_types.hpp"
 
 namespace memlake_torch {
 
-inline void add(Stat& sum, const memlake_count_t& count) {
-  sum.current += count.current;
-  sum.peak += count.peak;
-  sum.allocated += count.allocated;
-  sum.freed += count.freed;
+/// Calls `visit(torch's array, memlake's array)` for each level.
+template <class Stats, class Counts, class Visit>
+void for_each_level(Stats& stats, Counts& counts, Visit visit) {
+  visit(stats.allocation, counts.allocations);
+  visit(stats.segment, counts.segments);
+  visit(stats.active, counts.active);
+  visit(stats.inactive_split, counts.inactive_splits);
+  visit(stats.allocated_bytes, counts.allocated_bytes);
+  visit(stats.reserved_bytes, counts.held_bytes);
+  visit(stats.active_bytes, counts.active_bytes);
+  visit(stats.inactive_split_bytes, counts.inactive_split_bytes);
+  visit(stats.requested_bytes, counts.requested_bytes);
 }
 
-inline void add(StatArray& sums, const memlake_count_t (&counts)[3]) {
-  for (size_t k = 0; k < 3; ++k) add(sums[k], counts[k]);
-}
-
+/// Adds memlake's counts to the statistics of PyTorch's allocator. The peaks of the counts are those of both.
 inline void add(DeviceStats& sum, const memlake_pool_counts_t& counts) {
-  add(sum.allocation, counts.allocations);
-  add(sum.segment, counts.segments);
-  add(sum.active, counts.active);
-  add(sum.inactive_split, counts.inactive_splits);
-  add(sum.allocated_bytes, counts.allocated_bytes);
-  add(sum.reserved_bytes, counts.held_bytes);
-  add(sum.active_bytes, counts.active_bytes);
-  add(sum.inactive_split_bytes, counts.inactive_split_bytes);
-  add(sum.requested_bytes, counts.requested_bytes);
+  for_each_level(sum, counts, [](StatArray& stats, const memlake_count_t (&levels)[3]) {
+    for (size_t k = 0; k < 3; ++k) {
+      stats[k].current += levels[k].current;
+      stats[k].peak = std::max(stats[k].peak, levels[k].peak);
+      stats[k].allocated += levels[k].allocated;
+      stats[k].freed += levels[k].freed;
+    }
+  });
   sum.num_alloc_retries += static_cast<int64_t>(counts.num_retries);
   sum.num_ooms += static_cast<int64_t>(counts.num_ooms);
   sum.num_device_alloc += static_cast<int64_t>(counts.num_device_allocations);
   sum.num_device_free += static_cast<int64_t>(counts.num_device_frees);
   sum.num_sync_all_streams += static_cast<int64_t>(counts.num_host_waits);
+}
+
+/// Tells the pool what PyTorch's own allocator has now.
+inline void tell_outside(memlake_pool* pool, const DeviceStats& native) {
+  memlake_pool_counts_t outside{};
+  outside.struct_size = sizeof(outside);
+  for_each_level(native, outside, [](const StatArray& stats, memlake_count_t (&levels)[3]) {
+    for (size_t k = 0; k < 3; ++k) levels[k].current = stats[k].current;
+  });
+  memlake_pool_count_outside(pool, &outside);
 }
 
 }  // namespace memlake_torch
