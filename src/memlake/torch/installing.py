@@ -189,7 +189,7 @@ def _install(wanted: Installation) -> None:
     except MissingCompiler as error:
         _installation = _install_pluggable(torch, wanted, str(error))
         return
-    if getattr(torch._C, "_cuda_isHistoryEnabled", bool)():
+    if torch.cuda.is_initialized() and getattr(torch._C, "_cuda_isHistoryEnabled", bool)():
         warnings.warn(
             "the memory history was turned on before memlake was installed, so it has only PyTorch's own memory; call "
             "torch.cuda.memory._record_memory_history() again",
