@@ -11,6 +11,18 @@ docs/guides/pytorch.md says more. PyTorch is imported when a function is called,
 """
 
 from memlake.torch.installing import Installation, install, installation, uninstall, using
+from memlake.torch.pools import pool
 from memlake.torch.region import mem_pool
+from memlake.torch.report import TorchReport, report
 
-__all__ = ["Installation", "install", "installation", "mem_pool", "uninstall", "using"]
+__all__ = [
+    "Installation",
+    "TorchReport",
+    "install",
+    "installation",
+    "mem_pool",
+    "pool",
+    "report",
+    "uninstall",
+    "using",
+]
