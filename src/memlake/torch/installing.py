@@ -14,7 +14,7 @@ from memlake.torch.pluggable import PluggableDoor
 from memlake.torch.shim import Shim
 from memlake.torch.shim_file import MissingCompiler, find_shim
 from memlake.torch.torch_build import TorchBuild, import_torch, installed_build
-from memlake.units import Size, parse_bytes
+from memlake.units import Size, format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -184,6 +184,7 @@ def _install(wanted: Installation) -> None:
     build = installed_build()
     torch = import_torch()
     _require_own_allocator(torch)
+    _require_room(torch, wanted)
     try:
         shim = _loaded_shim(build)
     except MissingCompiler as error:
@@ -199,6 +200,20 @@ def _install(wanted: Installation) -> None:
     served = _ALL_DEVICES if wanted.devices is None else sum(1 << device for device in wanted.devices)
     shim.install(wanted.configuration, served)
     _installation = wanted
+
+
+def _require_room(torch: ModuleType, wanted: Installation) -> None:
+    """A limit above the device limits nothing. Before CUDA has started the devices are not known, and are not asked."""
+    limit = next((part[6:] for part in wanted.configuration.split(",") if part.startswith("limit:")), "%")
+    if limit.endswith("%") or not torch.cuda.is_initialized():
+        return
+    for device in range(torch.cuda.device_count()) if wanted.devices is None else wanted.devices:
+        total = torch.cuda.get_device_properties(device).total_memory
+        if int(limit) > total:
+            raise ConfigError(
+                f"the limit of {format_bytes(int(limit))} is above the {format_bytes(total)} of device {device}, so it "
+                'would limit nothing; give less, or a share such as "90%"'
+            )
 
 
 def _loaded_shim(build: TorchBuild) -> Shim:
