@@ -43,7 +43,7 @@ class Rule:
 
 
 RULES = (
-    Rule("offer a C function", "the C function memlake_pool_trim", r"\bmemlake_pool_trim\b"),
+    Rule("offer a C function", "the C function memlake_pool_free_on", r"\bmemlake_pool_free_on\b"),
     Rule(
         "offer a policy under a name",
         "the policy stitch",

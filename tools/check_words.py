@@ -24,6 +24,8 @@ ALLOWED = {
     ("tests/unit/policies", "backend"): "the same, tested",
     ("tests/native/test_abi_conf.cpp", "backend"): "the same, in C",
     ("docs/reference/policies.md", "backend"): "the same, described",
+    ("src/memlake/torch/installing.py", "backend"): "PyTorch's word for the kind of its allocator",
+    ("docs/guides/pytorch.md", "backend"): "the same, described",
     ("emulator", "arena"): "the emulator's one window of addresses, which is not a segment",
     ("tests/native/emulator", "arena"): "the same, tested",
     ("emulator", "slab"): "where the emulator keeps small cuMemAlloc allocations, which is not a segment",

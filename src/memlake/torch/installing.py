@@ -242,14 +242,14 @@ def _require_own_allocator(torch: ModuleType) -> None:
             "this process was forked from one that uses CUDA, and CUDA does not survive a fork; start the workers with "
             'multiprocessing\'s "spawn"'
         )
-    backend = torch.cuda.memory.get_allocator_backend()
-    if backend == "cudaMallocAsync":
+    name = torch.cuda.memory.get_allocator_backend()
+    if name == "cudaMallocAsync":
         raise ConfigError(
             "PyTorch uses CUDA's own pool here; remove backend:cudaMallocAsync from PYTORCH_ALLOC_CONF (or "
             "PYTORCH_CUDA_ALLOC_CONF), and start the program again"
         )
-    if backend not in ("native", "memlake"):
+    if name not in ("native", "memlake"):
         raise ConfigError(
-            f"PyTorch's allocator is {backend!r}, which another library has installed (such as RMM or vLLM); "
+            f"PyTorch's allocator is {name!r}, which another library has installed (such as RMM or vLLM); "
             "memlake needs PyTorch's own one: remove that call of change_current_allocator"
         )
