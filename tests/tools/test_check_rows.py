@@ -36,7 +36,7 @@ def test_the_projects_own_rows_are_true(copy, check):
         ("src/memlake/pool/pool.py", "# stitch_options", "the policy stitch"),
         ("docs/glossary.md", "one of `caching`, `stitch`, `direct`", "the policy stitch"),
         ("docs/guides/will_it_fit.md", 'GMLake (`"stitch"`)', "the policy stitch"),
-        ("docs/reference/api.md", "memlake_pool_trim", "the C function memlake_pool_trim"),
+        ("docs/reference/api.md", "memlake_pool_free_on", "the C function memlake_pool_free_on"),
         ("core/pool/acquire.cpp", "// Rung::spill", "the rung spill"),
         ("core/replay/replay.cpp", "// ShareableSpace", "the space shareable"),
         ("bindings/bind_replay.cpp", "// num_frees", "the statistic frees"),

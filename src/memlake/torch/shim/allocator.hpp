@@ -31,6 +31,7 @@ class Allocator final : public CUDAAllocator {
   void configure(const std::string& conf, uint64_t served) {
     for (const auto& memory : devices_) memory->configure(conf);
     served_.store(served);
+    note_outside();  // PyTorch's own allocator may have worked alone before
   }
 
   /// PyTorch's own allocator takes over; the other one needs the room.

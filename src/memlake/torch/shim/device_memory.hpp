@@ -107,6 +107,7 @@ class DeviceMemory {
       counts.struct_size = sizeof(counts);
       if (memlake_pool_counts(pool, &counts) == MEMLAKE_OK) add(stats, counts);
     }
+    raise_peaks(stats);
   }
   size_t largest_free() const {
     memlake_pool* const pool = present_pool();
@@ -138,6 +139,7 @@ class DeviceMemory {
       fraction_ = fraction;
       has_fraction_.store(fraction < 1);
     }
+    if (fraction >= 1 && present_pool() != nullptr) memlake_torch_fraction(1, device_);
     apply_fraction();
   }
   /// Divides what the fraction leaves: each allocator may have what the other one does not hold.

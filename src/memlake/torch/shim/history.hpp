@@ -111,7 +111,7 @@ struct Labels {
   }
   static std::string compile_context() {
     const auto& contexts = compile_contexts();
-    return contexts.empty() ? std::string() : contexts.back();
+    return contexts.empty() ? std::string("N/A") : contexts.back();  // PyTorch's word
   }
 };
 

@@ -42,6 +42,14 @@ inline void add(DeviceStats& sum, const memlake_pool_counts_t& counts) {
   sum.num_sync_all_streams += static_cast<int64_t>(counts.num_host_waits);
 }
 
+/// No peak is below the present value. A pool is not told of changes outside it while memlake is uninstalled.
+inline void raise_peaks(DeviceStats& stats) {
+  memlake_pool_counts_t none{};
+  for_each_level(stats, none, [](StatArray& levels, const memlake_count_t (&)[3]) {
+    for (Stat& level : levels) level.peak = std::max(level.peak, level.current);
+  });
+}
+
 /// Tells the pool what PyTorch's own allocator has now.
 inline void tell_outside(memlake_pool* pool, const DeviceStats& native) {
   memlake_pool_counts_t outside{};
