@@ -44,11 +44,11 @@ PROCESS_TEST(each_region_takes_the_memory_of_its_own_pool) {
   memlake_pool* const second = make_pool();
   const Region one = make_region(first);
   const Region two = make_region(second);
-  EXPECT_TRUE(one.allocate != two.allocate);
+  EXPECT(one.allocate != two.allocate);
 
   void* const memory = one.allocate(static_cast<ssize_t>(3 * kMiB), 0, nullptr);
 
-  EXPECT_TRUE(memory != nullptr);
+  EXPECT(memory != nullptr);
   EXPECT_EQ(allocated_in(first), 3 * kMiB);
   EXPECT_EQ(allocated_in(second), 0U);
   one.free(memory, 0, 0, nullptr);
@@ -58,9 +58,9 @@ PROCESS_TEST(each_region_takes_the_memory_of_its_own_pool) {
 PROCESS_TEST(a_region_without_memory_answers_null) {
   const Region region = make_region(make_pool());
 
-  EXPECT_TRUE(region.allocate(static_cast<ssize_t>(512 * kMiB), 0, nullptr) == nullptr);
+  EXPECT(region.allocate(static_cast<ssize_t>(512 * kMiB), 0, nullptr) == nullptr);
   EXPECT_EQ(memlake_last_error_code(), MEMLAKE_ERROR_OUT_OF_MEMORY);
-  EXPECT_TRUE(region.allocate(0, 0, nullptr) == nullptr);
+  EXPECT(region.allocate(0, 0, nullptr) == nullptr);
 }
 
 PROCESS_TEST(an_ended_region_gives_nothing_and_still_frees) {
@@ -70,7 +70,7 @@ PROCESS_TEST(an_ended_region_gives_nothing_and_still_frees) {
 
   EXPECT_EQ(memlake_torch_end_functions(reinterpret_cast<void*>(region.allocate)), MEMLAKE_OK);
 
-  EXPECT_TRUE(region.allocate(static_cast<ssize_t>(kMiB), 0, nullptr) == nullptr);
+  EXPECT(region.allocate(static_cast<ssize_t>(kMiB), 0, nullptr) == nullptr);
   EXPECT_EQ(memlake_last_error_code(), MEMLAKE_ERROR_CLOSED);
   region.free(memory, 0, 0, nullptr);
   EXPECT_EQ(allocated_in(pool), 0U);
@@ -87,7 +87,7 @@ PROCESS_TEST(there_are_places_for_64_regions_and_they_come_back) {
 
   EXPECT_EQ(memlake_torch_end_functions(reinterpret_cast<void*>(regions[7].allocate)), MEMLAKE_OK);
 
-  EXPECT_TRUE(make_region(pool).allocate == regions[7].allocate);
+  EXPECT(make_region(pool).allocate == regions[7].allocate);
 }
 
 PROCESS_TEST(bad_arguments_of_regions_are_refused) {
