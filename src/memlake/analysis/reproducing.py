@@ -47,6 +47,8 @@ class Reproduction:
 
 def reproduce(trace: Trace) -> Reproduction | None:
     """Replays a snapshot under its own settings and compares the replay with the record. None: it is no snapshot."""
+    if trace.settings.memlake:
+        return Reproduction(None, "the job ran under memlake, whose addresses a replay does not repeat")
     if trace.settings.policy is None:
         return None
     if trace.history.kind == "state":

@@ -59,6 +59,10 @@ def _facts(found: Overview) -> list[tuple[str, str]]:
     if policy is not None:
         where = "torch_npu" if found.settings.accelerator == "npu" else "torch"
         facts.append((where, f"{found.settings.torch} (by the form of the file), ran under {policy.label}"))
+    elif found.settings.memlake:
+        facts.append(
+            ("torch", f"{found.settings.torch} (by the form of the file), ran under memlake ({found.settings.memlake})")
+        )
     facts.append(("history", found.history.kind + (f": {found.history.reason}" if found.history.reason else "")))
     streams = f"{found.num_streams} stream{'s' * (found.num_streams != 1)}"
     pools = len(found.private_pools)

@@ -76,6 +76,9 @@ class PluggableDoor:
             setattr(module, name, lambda device: self._reset("peaks", device))
         for name in ("_cuda_resetAccumulatedMemoryStats", "_accelerator_resetAccumulatedStats"):
             setattr(module, name, lambda device: self._reset("totals", device))
+        # torch.accelerator takes a pluggable allocator for one that has not started, and shows zeros.
+        module._accelerator_isAllocatorInitialized = torch.cuda.is_initialized
+        module._accelerator_emptyCache = core().memlake_torch_empty_cache
         for name, what in {
             "_cuda_memorySnapshot": "a snapshot",
             "_cuda_record_memory_history": "the history of the memory",

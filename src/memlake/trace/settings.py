@@ -35,6 +35,8 @@ class JobSettings:
             PyTorch.
         torch: the versions of PyTorch that may have written the snapshot.
         accelerator: ``"cuda"``, or ``"npu"`` for a snapshot of torch_npu, whose allocator differs from PyTorch's.
+        memlake: the configuration of memlake if it was PyTorch's allocator (`memlake.torch`), else empty. Then `policy`
+            is None: the job did not run under an allocator of PyTorch.
         trouble: why the settings in the file could not be used, so that `policy` has the defaults; empty if they could.
     """
 
@@ -42,6 +44,7 @@ class JobSettings:
     torch: TorchVersions = field(default_factory=TorchVersions)
     accelerator: str = "cuda"
     trouble: str = ""
+    memlake: str = ""
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, Any]) -> JobSettings:
@@ -51,6 +54,8 @@ class JobSettings:
         versions = TorchVersions.from_metadata(metadata.get("torch"))
         accelerator = "npu" if metadata.get("accelerator") == "npu" else "cuda"
         is_expandable = metadata.get("is_expandable") is True
+        if memlake := _memlake_in(metadata.get("allocator_settings")):
+            return cls(None, versions, accelerator, memlake=memlake)
         try:
             return cls(policy_of_settings(metadata.get("allocator_settings"), is_expandable), versions, accelerator)
         except ConfigError as error:
@@ -117,6 +122,19 @@ def policy_of_settings(settings: object, is_expandable: bool = False) -> TorchOp
         chosen["roundup_power2_divisions"] = [number if _is_positive(number) else 0 for number in numbers]
     options = ExpandableOptions if settings.get("expandable_segments") or is_expandable else CachingOptions
     return options(**chosen)
+
+
+def _memlake_in(settings: object) -> str:
+    """Returns the configuration that memlake's shim adds to PyTorch's own text, as its last part; empty if none."""
+    if not isinstance(settings, Mapping):
+        return ""
+    for name in (_OLD_NAME, _NEW_NAME):
+        text = settings.get(name)
+        if isinstance(text, str):
+            _, found, memlake = f",{text}".rpartition(",memlake:")
+            if found and "," not in memlake:
+                return memlake.replace(";", ",")
+    return ""
 
 
 def _from_text(settings: Mapping[str, Any]) -> dict[str, Any]:
