@@ -1,0 +1,151 @@
+"""Probes of the moment of the installation. Under PyTorch's own allocators the same programs run without it."""
+
+from __future__ import annotations
+
+import torch
+
+from inside import mode
+from inside.books import check_books, check_inside, stat
+from inside.probe import check, probe
+from inside.tensors import GIB, MIB, churn, taken
+
+
+@probe(installed=False)
+def late_with_live_tensors():
+    before = [taken(64 * MIB), taken(1000)]
+    mode.install()
+    after = [taken(64 * MIB), taken(1000)]
+    check_inside(before + after)
+    check_books()
+    during = torch.cuda.memory_allocated()
+    before.clear()
+    torch.cuda.empty_cache()
+    return during, torch.cuda.memory_allocated(), len(after)
+
+
+@probe(installed=False)
+def late_and_back():
+    before = taken(64 * MIB)
+    mode.install()
+    during = taken(64 * MIB)
+    mode.uninstall()
+    after = taken(64 * MIB)
+    size = before.numel() + during.numel() + after.numel()
+    del during
+    return size, after.numel()
+
+
+@probe(books=False)
+def tensors_live_longer_than_the_installation():
+    kept = churn(100, 10)
+    mode.uninstall()
+    other = churn(100, 10, seed=5)
+    addresses = sorted((tensor.data_ptr(), tensor.numel()) for tensor in kept + other)
+    for (at, size), (following, _) in zip(addresses, addresses[1:], strict=False):
+        check(at + size <= following, "two live tensors overlap")
+    count = len(kept) + len(other)
+    del kept, other
+    torch.cuda.empty_cache()
+    return count, torch.cuda.memory_allocated()
+
+
+@probe()
+def again_with_another_policy():
+    kept = churn(100, 10)
+    mode.uninstall()
+    mode.install("expandable")
+    other = churn(100, 10, seed=5)
+    check_inside(kept + other)
+    sizes = sorted(tensor.numel() for tensor in kept + other)
+    return sizes, stat("allocation.all.current")
+
+
+@probe()
+def again_with_the_same_policy():
+    kept = taken(64 * MIB)
+    mode.install()
+    other = taken(64 * MIB)
+    return torch.cuda.memory_allocated(), kept.numel() + other.numel()
+
+
+@probe()
+def many_times():
+    kept = []
+    for number in range(10):
+        mode.uninstall()
+        kept.append(taken(5 * MIB))
+        mode.install()
+        kept.append(taken(5 * MIB))
+        if number % 2:
+            del kept[0]
+    return len(kept), torch.cuda.memory_allocated()
+
+
+@probe(installed=False)
+def late_with_a_graph():
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        inside = taken(64 * MIB)
+    mode.install()
+    graph.replay()
+    outside = taken(64 * MIB)
+    del inside
+    graph.reset()
+    return outside.numel(), torch.cuda.memory_allocated()
+
+
+@probe(installed=False)
+def late_with_a_history():
+    torch.cuda.memory._record_memory_history()
+    before = taken(64 * MIB)
+    mode.install()
+    after = taken(32 * MIB)
+    found = torch.cuda.memory._snapshot()["device_traces"][0]
+    sizes = [entry["size"] for entry in found if entry["action"] == "alloc"]
+    return sizes, before.numel() + after.numel()
+
+
+@probe(installed=False)
+def late_with_an_observer():
+    seen = []
+    torch.cuda.init()
+    torch._C._cuda_attach_out_of_memory_observer(lambda *given: seen.append(given))
+    mode.install()
+    try:
+        taken(200 * GIB)
+    except torch.OutOfMemoryError:
+        pass
+    return len(seen)
+
+
+@probe(installed=False)
+def late_with_a_fraction():
+    torch.cuda.set_per_process_memory_fraction(0.5)
+    mode.install()
+    found = torch.cuda.get_per_process_memory_fraction()
+    try:
+        taken(60 * GIB)
+        error = "no error"
+    except torch.OutOfMemoryError:
+        error = "OutOfMemoryError"
+    return found, error
+
+
+@probe(installed=False)
+def late_when_the_cache_has_everything():
+    """Native's cache holds the device; memlake must get it."""
+    kept = [taken(35 * GIB), taken(35 * GIB)]
+    del kept
+    mode.install()
+    large = taken(70 * GIB)
+    return large.numel(), stat("num_ooms")
+
+
+@probe(books=False)
+def back_when_the_cache_has_everything():
+    """memlake's cache holds the device; PyTorch's own allocator must get it."""
+    kept = [taken(35 * GIB), taken(35 * GIB)]
+    del kept
+    mode.uninstall()
+    large = taken(70 * GIB)
+    return large.numel(), stat("num_ooms")

@@ -1,0 +1,205 @@
+"""Probes of `torch.cuda.MemPool`."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+from inside.books import check_inside, stat
+from inside.probe import check, probe
+from inside.tensors import GIB, MIB, taken
+
+
+def custom_allocator():
+    """The lab's example of an allocator of one's own."""
+    library = os.path.join(os.environ["PEERLAB"], "build", "libplug.so")
+    return torch.cuda.memory.CUDAPluggableAllocator(library, "plug_malloc", "plug_free")
+
+
+@probe()
+def of_pytorch():
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        kept = taken(64 * MIB)
+    outside = taken(64 * MIB)
+    check_inside([kept, outside])
+    sizes = [segment["total_size"] for segment in pool.snapshot()]
+    return sizes, pool.use_count(), torch.cuda.memory_allocated()
+
+
+@probe()
+def of_a_custom_allocator():
+    allocator = custom_allocator()
+    pool = torch.cuda.MemPool(allocator.allocator())
+    with torch.cuda.use_mem_pool(pool):
+        kept = taken(64 * MIB)
+    sizes = [segment["total_size"] for segment in pool.snapshot()]
+    check_inside([kept])
+    return sizes, torch.cuda.memory_allocated()
+
+
+@probe()
+def dies():
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        kept = taken(64 * MIB)
+    del kept, pool
+    torch.cuda.empty_cache()
+    return torch.cuda.memory_reserved(), torch.cuda.memory_allocated()
+
+
+@probe()
+def dies_before_its_tensors():
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        kept = taken(64 * MIB)
+    del pool
+    torch.cuda.empty_cache()
+    during = torch.cuda.memory_allocated()
+    del kept
+    torch.cuda.empty_cache()
+    return during, torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+
+
+@probe()
+def nested():
+    outer, inner = torch.cuda.MemPool(), torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(outer):
+        first = taken(30 * MIB)
+        with torch.cuda.use_mem_pool(inner):
+            second = taken(40 * MIB)
+        third = taken(50 * MIB)
+    fourth = taken(60 * MIB)
+    sizes = [sorted(segment["total_size"] for segment in pool.snapshot()) for pool in (outer, inner)]
+    return sizes, sum(tensor.numel() for tensor in (first, second, third, fourth)), torch.cuda.memory_allocated()
+
+
+@probe()
+def only_the_thread_that_uses_it():
+    """Another thread's tensors stay outside of the pool."""
+    import threading
+
+    pool = torch.cuda.MemPool()
+    kept: list[torch.Tensor] = []
+    with torch.cuda.use_mem_pool(pool):
+        kept.append(taken(64 * MIB))
+        thread = threading.Thread(target=lambda: kept.append(taken(128 * MIB)))
+        thread.start()
+        thread.join()
+    return [segment["total_size"] for segment in pool.snapshot()], len(kept)
+
+
+@probe()
+def without_splits():
+    pool = torch.cuda.MemPool(no_split=True)
+    with torch.cuda.use_mem_pool(pool):
+        kept = [taken(5 * MIB) for _ in range(3)]
+    return len(pool.snapshot()), len(kept)
+
+
+@probe()
+def used_when_the_device_is_full():
+    pool = torch.cuda.MemPool(use_on_oom=True)
+    with torch.cuda.use_mem_pool(pool):
+        inside = taken(50 * GIB)
+    del inside
+    outside = taken(40 * GIB)
+    return outside.numel(), stat("num_ooms")
+
+
+@probe()
+def not_used_when_the_device_is_full():
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        inside = taken(50 * GIB)
+    del inside
+    try:
+        outside = taken(40 * GIB)
+    except torch.OutOfMemoryError:
+        outside = None
+    return outside is None
+
+
+@probe()
+def a_pool_after_the_cache_has_everything():
+    kept = [taken(30 * GIB) for _ in range(2)]
+    del kept
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        inside = taken(40 * GIB)
+    check(torch.cuda.memory_reserved() <= 80 * GIB, "more is reserved than the device has")
+    return inside.numel(), stat("num_ooms"), torch.cuda.memory_allocated()
+
+
+@probe()
+def a_tensor_after_a_dead_pool_had_everything():
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        inside = [taken(30 * GIB) for _ in range(2)]
+    del inside, pool
+    outside = taken(70 * GIB)
+    return outside.numel(), stat("num_ooms")
+
+
+@probe()
+def a_pool_that_is_too_large():
+    pool = torch.cuda.MemPool()
+    outside = taken(50 * GIB)
+    try:
+        with torch.cuda.use_mem_pool(pool):
+            taken(40 * GIB)
+        found = "no error"
+    except torch.OutOfMemoryError as error:
+        check(str(error).startswith("CUDA out of memory. Tried to allocate"), f"other words: {error}")
+        found = "OutOfMemoryError"
+    return found, stat("num_ooms"), outside.numel(), taken(5 * MIB).numel()
+
+
+@probe()
+def observer_of_a_pool():
+    seen = []
+    torch._C._cuda_attach_out_of_memory_observer(lambda *given: seen.append(given))
+    pool = torch.cuda.MemPool()
+    outside = taken(50 * GIB)
+    try:
+        with torch.cuda.use_mem_pool(pool):
+            taken(40 * GIB)
+    except torch.OutOfMemoryError:
+        pass
+    return len(seen), outside.numel()
+
+
+@probe()
+def free_inside_of_outer_memory():
+    """A tensor from outside, freed inside, goes back to where it came from, and the other way round."""
+    pool = torch.cuda.MemPool()
+    outside = taken(64 * MIB)
+    with torch.cuda.use_mem_pool(pool):
+        del outside
+        inside = taken(64 * MIB)
+    del inside
+    again = taken(64 * MIB)
+    active = [segment["active_size"] for segment in pool.snapshot()]
+    return active, torch.cuda.memory_allocated(), again.numel()
+
+
+@probe()
+def with_a_graph():
+    pool = torch.cuda.MemPool()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, pool=pool.id):
+        kept = taken(64 * MIB)
+    return [segment["total_size"] for segment in pool.snapshot()], kept.numel()
+
+
+@probe()
+def record_stream_inside():
+    side = torch.cuda.Stream()
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        kept = taken(64 * MIB)
+        kept.record_stream(side)
+        del kept
+        again = taken(64 * MIB)
+    return again.numel(), torch.cuda.memory_allocated()
