@@ -9,6 +9,8 @@ LOGS := build/logs
 BUILD := build/release
 .NOTPARALLEL:
 QUIETLY := tools/quietly.sh
+# A built lab, see tests/peers/README.md.
+PEERLAB ?= ../shared/peerlab
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # cmake and ninja come from the system, or from pip in .venv if the system has none.
 WITH_VENV_PROGRAMS := env PATH="$(CURDIR)/$(BIN):$$PATH"
@@ -30,7 +32,8 @@ LINTS := $(addprefix lint-,ruff mypy clang-format layers guards file-length word
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-python test-native test-gpu torch-shims clients torch-client bench lint $(LINTS) format stub policies sanitize clean
+.PHONY: help demo test test-python test-native test-gpu peers peers-figures torch-shims clients torch-client
+.PHONY: bench lint $(LINTS) format stub policies sanitize clean
 
 help: ## list what make can do here
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +58,14 @@ torch-shims: $(PACKAGE_INSTALLED) ## compile the shim for all versions of PyTorc
 
 test-gpu: $(PACKAGE_INSTALLED) ## the conformance cases on the real libcuda.so.1, and every difference
 	@$(BIN)/python tests/contract/on_gpu.py
+
+# Not a part of `make test`: the lab downloads 5 GB, and the programs run for an hour.
+peers: $(PACKAGE_INSTALLED) ## the whole CUDA PyTorch on memlake and on its own allocators, without a GPU (PEERLAB=folder)
+	@MEMLAKE_PEERLAB="$(PEERLAB)" $(BIN)/python -m tests.peers
+	@$(MAKE) --no-print-directory peers-figures
+
+peers-figures: $(PACKAGE_INSTALLED)
+	@MEMLAKE_PEERLAB="$(PEERLAB)" $(BIN)/python -m benchmarks torch_speed pytorch_figures
 
 sanitize: $(BUILD_TOOLS_INSTALLED) ## the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(call native,build/sanitize,the native tests with sanitizers,-DMEMLAKE_TESTS=ON -DMEMLAKE_SANITIZE=ON,--target tests)

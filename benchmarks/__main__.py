@@ -12,10 +12,12 @@ from benchmarks import (
     million_rows,
     pool_calls,
     python_call,
+    pytorch_figures,
     replay_against_torch,
     replay_speed,
     sharing,
     snapshot_loading,
+    torch_speed,
 )
 from benchmarks.figures import SkippedError
 
@@ -35,6 +37,8 @@ BENCHMARKS = {
     "snapshot_loading_memory": snapshot_loading.measure_memory,
     "million_rows_time": million_rows.measure_time,
     "million_rows_memory": million_rows.measure_memory,
+    "torch_speed": torch_speed.measure,
+    "pytorch_figures": pytorch_figures.measure,
 }
 
 

@@ -72,7 +72,9 @@ def find_peerlab() -> Peerlab:
     lab = Peerlab(Path(named).resolve())
     for part in (lab.folder / "fakerun.sh", lab.folder / "build" / "libcuda.so.1", lab.python):
         if not part.exists():
-            raise SkippedError(f"{named} has no {part.relative_to(lab.folder)}, so it is not a built lab; {HOW_TO_BUILD}")
+            raise SkippedError(
+                f"{named} has no {part.relative_to(lab.folder)}, so it is not a built lab; {HOW_TO_BUILD}"
+            )
     _link_memlake()
     said = lab.run("memlake", ["-c", "import torch, memlake._native, memlake.torch"])
     if said.returncode != 0:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from memlake.integrations.pytest_plugin import EmulatorFixture
 
 pytest_plugins = ["pytester"]
+collect_ignore = ["peers"]
+"""`make peers` runs it: it needs a CUDA build of PyTorch."""
 
 GRANULE = 2 * 2**20
 """The granularity of the devices below."""

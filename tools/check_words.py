@@ -26,6 +26,7 @@ ALLOWED = {
     ("docs/reference/policies.md", "backend"): "the same, described",
     ("src/memlake/torch/installing.py", "backend"): "PyTorch's word for the kind of its allocator",
     ("docs/guides/pytorch.md", "backend"): "the same, described",
+    ("tests/peers", "backend"): "an argument and a function of PyTorch",
     ("emulator", "arena"): "the emulator's one window of addresses, which is not a segment",
     ("tests/native/emulator", "arena"): "the same, tested",
     ("emulator", "slab"): "where the emulator keeps small cuMemAlloc allocations, which is not a segment",

@@ -10,13 +10,15 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.figures import SkippedError
 from benchmarks.peerlab import MODES, Peerlab, find_peerlab
 from tests.peers.outcomes import expectations, is_untrue, unexpected, unused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def answers(lab: Peerlab, mode: str, names: list[str]) -> Iterator[tuple[str, Any]]:
@@ -44,6 +46,8 @@ def run(lab: Peerlab, modes: list[str], names: list[str], file: Path | None) -> 
             if mode == "native":
                 sentences = [sentence] if (sentence := is_untrue(outcome)) else []
                 stale: list[str] = []
+                if not sentences and "error" in outcome:
+                    print(f"native: note: {name} is refused here: {outcome['error']}: {outcome['message'][:200]}")
             else:
                 native = outcomes[name]["native"]
                 sentences = unexpected(native, outcome, expected.get(name, {}))

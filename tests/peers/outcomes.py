@@ -1,16 +1,19 @@
 """Comparing the outcome of a probe with native's, and with the differences that are expected.
 
 An outcome is what `inside/run_probes.py` prints. `expected.json` has, for a probe and a mode, the places in the outcome
-that may differ from native's: `{"place": {"why": reason}}`. With `"is"` the place must have this very value.
+that may differ from native's: `{"place": {"why": reason}}`. With `"is"` the place must have this very value; at the
+place `error` it is a part of the message.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 EXPECTED = Path(__file__).parent / "expected.json"
 NOTHING = "(nothing)"
@@ -53,16 +56,21 @@ def is_untrue(outcome: Mapping[str, Any]) -> str | None:
     """The sentence that does not hold under this allocator, or how its process died; None: nothing of this kind."""
     if outcome.get("error") == "UntrueError":
         return f"not true: {outcome['message']}"
+    if "books" in outcome:
+        return f"the books are not true: {outcome['books']}"
     if outcome.get("exit_code", 0) != 0:
         return f"the process ended with {outcome['exit_code']}: {outcome.get('stderr', '')[-300:]}"
     return None
 
 
 def unexpected(native: Any, found: Any, expected: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The differences that no expectation allows."""
+    """The differences that no expectation allows. An expected `error` also covers the value that is then missing."""
+    if "error" in found and found.get("error") != native.get("error"):
+        allowed = expected.get("error")
+        if allowed is None or allowed.get("is", found["message"]) not in found["message"]:
+            return [is_untrue(found) or f"{found['error']} in {found['where']}: {_short(found['message'])}"]
+        return []
     sentences = []
-    if sentence := is_untrue(found):
-        sentences.append(sentence)
     for difference in differences(native, found):
         allowed = _rule_for(difference.place, expected)
         if allowed is None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
-
-from inside.probe import check
+from inside.probe import UntrueError, check
 
 FAMILIES = (
     "allocation",
@@ -68,14 +68,17 @@ def check_snapshot(device: int) -> None:
         check(segment["active_size"] == active, f"active_size {segment['active_size']}, blocks {active}")
         check(segment["allocated_size"] == live, f"allocated_size {segment['allocated_size']}, blocks {live}")
     ranges = sorted((segment["address"], segment["address"] + segment["total_size"]) for segment in segments)
-    for (_, end), (begin, _) in zip(ranges, ranges[1:], strict=False):
+    for (_, end), (begin, _) in itertools.pairwise(ranges):
         check(end <= begin, "two segments overlap")
     sums = {
         "reserved_bytes": sum(segment["total_size"] for segment in segments),
         "allocated_bytes": sum(segment["allocated_size"] for segment in segments),
         "active_bytes": sum(segment["active_size"] for segment in segments),
         "requested_bytes": sum(
-            block["requested_size"] for segment in segments for block in segment["blocks"] if block["state"] != "inactive"
+            block["requested_size"]
+            for segment in segments
+            for block in segment["blocks"]
+            if block["state"] != "inactive"
         ),
         "active": sum(block["state"] != "inactive" for segment in segments for block in segment["blocks"]),
     }
@@ -92,14 +95,18 @@ def check_device(device: int) -> None:
 
 
 def check_books() -> None:
-    """Checks the books of every device that is in use."""
+    """Checks the books of every device that is in use; names everything that is not true."""
     if not torch.cuda.is_initialized():
         return
     torch.cuda.synchronize()
+    sentences = []
     for device in range(torch.cuda.device_count()):
-        check_families(device)
-        check_snapshot(device)
-        check_device(device)
+        for part in (check_families, check_snapshot, check_device):
+            try:
+                part(device)
+            except UntrueError as error:
+                sentences.append(f"device {device}: {error}")
+    check(not sentences, "; ".join(sentences))
 
 
 def check_inside(tensors: list[torch.Tensor]) -> None:

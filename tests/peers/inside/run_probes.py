@@ -15,7 +15,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from inside.probe import Probe, all_probes
+from inside.probe import Probe, UntrueError, all_probes
 
 LAST_LINES = 2000
 
@@ -30,12 +30,15 @@ def answer_of(probe: Probe) -> dict[str, Any]:
         if probe.is_installed:
             mode.install()
         value = probe.ask()
-        if probe.keeps_books:
-            check_books()
     except BaseException as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{Path(place.filename).name} in {place.name}"
         return {"error": type(error).__name__, "message": str(error), "where": where}
+    try:
+        if probe.keeps_books:
+            check_books()
+    except UntrueError as error:
+        return {"value": value, "books": str(error)}
     return {"value": value}
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 SIZES = (1, 511, 512, 513, 1000, 4 * KIB, 100_000, MIB - 1, MIB, MIB + 1, 3 * MIB, 10 * MIB, 30 * MIB, 77_777_777)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-
 from inside.books import segments_of, stat
 from inside.probe import check, probe
 from inside.tensors import taken
@@ -41,7 +40,7 @@ def cudagraphs():
 
 @probe()
 def cudagraph_trees():
-    """Two functions that share one private pool, of which the second has two paths: the states of a pool are set again."""
+    """Two functions share a private pool, and the second has two paths, so states of the pool are set again."""
     first = torch.compile(lambda given: given * 2 + 1, backend="cudagraphs")
     second = torch.compile(lambda given: (given - 1).relu(), backend="cudagraphs", dynamic=False)
     given = torch.zeros(1 << 18, device="cuda")

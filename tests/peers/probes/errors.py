@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 import torch
-
 from inside.books import stat
 from inside.probe import check, probe
 from inside.tensors import GIB, MIB, taken

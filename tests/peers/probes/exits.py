@@ -8,7 +8,6 @@ import gc
 import threading
 
 import torch
-
 from inside import mode
 from inside.probe import probe
 from inside.tensors import MIB, taken
@@ -153,5 +152,4 @@ def workers_of_a_loader():
 
     kept.append(taken(MIB))
     loader = DataLoader(TensorDataset(torch.zeros(64, 8)), batch_size=8, num_workers=2, pin_memory=True)
-    shapes = [list(batch.cuda(non_blocking=True).shape) for (batch,) in loader]
-    return shapes
+    return [list(batch.cuda(non_blocking=True).shape) for (batch,) in loader]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-
 from inside.books import check_inside, segments_of, stat
 from inside.probe import check, probe
 from inside.tensors import GIB, MIB, taken

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import sys
 from pathlib import Path
 from typing import Any
 
 import torch
-
 from inside.books import blocks_of, segments_of
 from inside.probe import check, probe
 from inside.tensors import GIB, MIB, churn, taken
@@ -156,7 +156,9 @@ def contexts():
         torch.cuda.memory._record_memory_history(context=context, clear_history=True, stacks="python")
         kept = taken(5 * MIB)
         two_tensors()
-        with_stack = [[entry["action"], bool(entry.get("frames"))] for entry in entries() if entry["action"] in REQUESTS]
+        with_stack = [
+            [entry["action"], bool(entry.get("frames"))] for entry in entries() if entry["action"] in REQUESTS
+        ]
         live = [bool(block.get("frames")) for block in blocks_of(0) if block["state"] == "active_allocated"]
         found[str(context)] = with_stack, live
         torch.cuda.memory._record_memory_history(None)
@@ -269,10 +271,8 @@ def metadata():
 def of_an_error():
     torch.cuda.memory._record_memory_history()
     kept = taken(10 * GIB)
-    try:
+    with contextlib.suppress(torch.OutOfMemoryError):
         taken(75 * GIB)
-    except torch.OutOfMemoryError:
-        pass
     found = [entry for entry in entries() if entry["action"] == "oom"]
     return [[entry["size"], bool(entry.get("frames")), entry["device_free"]] for entry in found], kept.numel()
 

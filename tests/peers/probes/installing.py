@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import torch
+import contextlib
+import itertools
 
+import torch
 from inside import mode
 from inside.books import check_books, check_inside, stat
 from inside.probe import check, probe
@@ -41,7 +43,7 @@ def tensors_live_longer_than_the_installation():
     mode.uninstall()
     other = churn(100, 10, seed=5)
     addresses = sorted((tensor.data_ptr(), tensor.numel()) for tensor in kept + other)
-    for (at, size), (following, _) in zip(addresses, addresses[1:], strict=False):
+    for (at, size), (following, _) in itertools.pairwise(addresses):
         check(at + size <= following, "two live tensors overlap")
     count = len(kept) + len(other)
     del kept, other
@@ -111,10 +113,8 @@ def late_with_an_observer():
     torch.cuda.init()
     torch._C._cuda_attach_out_of_memory_observer(lambda *given: seen.append(given))
     mode.install()
-    try:
+    with contextlib.suppress(torch.OutOfMemoryError):
         taken(200 * GIB)
-    except torch.OutOfMemoryError:
-        pass
     return len(seen)
 
 

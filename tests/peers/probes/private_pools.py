@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import torch
-
 from inside.books import check_inside, stat
 from inside.probe import check, probe
 from inside.tensors import GIB, MIB, taken
@@ -13,8 +13,8 @@ from inside.tensors import GIB, MIB, taken
 
 def custom_allocator():
     """The lab's example of an allocator of one's own."""
-    library = os.path.join(os.environ["PEERLAB"], "build", "libplug.so")
-    return torch.cuda.memory.CUDAPluggableAllocator(library, "plug_malloc", "plug_free")
+    library = Path(os.environ["PEERLAB"], "build", "libplug.so")
+    return torch.cuda.memory.CUDAPluggableAllocator(str(library), "plug_malloc", "plug_free")
 
 
 @probe()

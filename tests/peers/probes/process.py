@@ -7,7 +7,6 @@ import random
 import threading
 
 import torch
-
 from inside.books import stat
 from inside.probe import check, probe
 from inside.tensors import GIB, MIB, taken
@@ -74,6 +73,7 @@ def threads_on_a_full_device():
             except torch.OutOfMemoryError:
                 refused.append(number)
                 kept.clear()
+
     workers = [threading.Thread(target=hungry, args=(number,)) for number in range(4)]
     for worker in workers:
         worker.start()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
 import torch
-from torch.profiler import ProfilerActivity, profile
-
 from inside.probe import probe
 from inside.tensors import MIB, taken
+from torch.profiler import ProfilerActivity, profile
 
 
 @probe()
@@ -19,9 +19,7 @@ def bytes_of_operators():
         other = tensor + 1
         del tensor, other
     return sorted(
-        [event.key, event.self_device_memory_usage]
-        for event in found.key_averages()
-        if event.self_device_memory_usage
+        [event.key, event.self_device_memory_usage] for event in found.key_averages() if event.self_device_memory_usage
     )
 
 
@@ -44,9 +42,7 @@ def totals_in_the_trace():
 
 @probe()
 def timeline():
-    with profile(
-        activities=[ProfilerActivity.CPU], profile_memory=True, record_shapes=True, with_stack=True
-    ) as found:
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, record_shapes=True, with_stack=True) as found:
         model = torch.nn.Linear(256, 256, device="cuda")
         model(torch.zeros(8, 256, device="cuda")).sum().backward()
     found.export_memory_timeline("timeline.json", device="cuda:0")
@@ -56,10 +52,8 @@ def timeline():
 
 @probe()
 def out_of_memory_event():
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
-        try:
-            taken(200 << 30)
-        except torch.OutOfMemoryError:
-            pass
+    recorded = profile(activities=[ProfilerActivity.CPU], profile_memory=True)
+    with recorded as found, contextlib.suppress(torch.OutOfMemoryError):
+        taken(200 << 30)
     found.export_chrome_trace("trace.json")
     return "[OutOfMemory]" in Path("trace.json").read_text()

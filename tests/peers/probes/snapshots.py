@@ -6,7 +6,6 @@ import pickle
 from pathlib import Path
 
 import torch
-
 from inside.books import blocks_of, check_inside, segments_of
 from inside.probe import check, probe
 from inside.tensors import MIB, churn, taken
@@ -33,7 +32,9 @@ def contains_every_tensor():
     kept = churn()
     check_inside(kept)
     live = sorted(block["requested_size"] for block in blocks_of(0) if block["state"] == "active_allocated")
-    check(live == sorted(tensor.numel() for tensor in kept), "the sizes of the live blocks are not those of the tensors")
+    check(
+        live == sorted(tensor.numel() for tensor in kept), "the sizes of the live blocks are not those of the tensors"
+    )
     return live
 
 

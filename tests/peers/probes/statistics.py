@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 import torch
-
 from inside.books import FAMILIES, segments_of, stat
 from inside.probe import check, probe
 from inside.tensors import MIB, SIZES, churn, random_sizes, taken
@@ -52,7 +51,7 @@ def names_of_statistics():
 
 @probe()
 def names_as_nested_dict():
-    kept = taken(MIB)
+    taken(MIB)
     nested = torch.cuda.memory_stats_as_nested_dict()
     return {name: sorted(value) if isinstance(value, dict) else type(value).__name__ for name, value in nested.items()}
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import random
 
 import torch
-
 from inside.books import stat
 from inside.probe import check, probe
 from inside.tensors import GIB, MIB, taken
@@ -167,7 +167,7 @@ def two_hundred_streams_of_the_driver():
         with torch.cuda.stream(torch.cuda.ExternalStream(handle.value)):
             kept.append(taken(1000 * number + 1))
     addresses = sorted((tensor.data_ptr(), tensor.numel()) for tensor in kept)
-    for (at, size), (following, _) in zip(addresses, addresses[1:], strict=False):
+    for (at, size), (following, _) in itertools.pairwise(addresses):
         check(at + size <= following, "two live tensors overlap")
     return stat("allocation.all.current"), sum(tensor.numel() for tensor in kept)
 

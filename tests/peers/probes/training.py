@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as functional
-from torch.utils.checkpoint import checkpoint
-
 from inside.books import stat
 from inside.probe import probe
+from torch.utils.checkpoint import checkpoint
 
 
 def requests() -> list[int]:

@@ -1,6 +1,7 @@
-"""Trains a U-Net for diffusion on images of several shapes, with a moving average of its weights and samples between."""
+"""Trains a U-Net for diffusion on images of several shapes, with an average of its weights and samples between."""
 
 import copy
+import itertools
 import random
 
 import torch
@@ -35,7 +36,7 @@ class Net(nn.Module):
     def __init__(self, widths: tuple[int, ...] = (192, 384, 576, 768)) -> None:
         super().__init__()
         self.begin = nn.Conv2d(4, widths[0], 3, padding=1)
-        pairs = list(zip(widths, widths[1:], strict=False))
+        pairs = list(itertools.pairwise(widths))
         self.down = nn.ModuleList(Part(narrow, wide, wide > 400) for narrow, wide in pairs)
         self.middle = Part(widths[-1], widths[-1], True)
         self.up = nn.ModuleList(Part(2 * wide, narrow, narrow > 400) for narrow, wide in reversed(pairs))
