@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import torch
+from inside import mode
 from inside.books import stat
 from inside.probe import check, probe
 from inside.tensors import GIB, MIB, taken
@@ -35,6 +36,7 @@ def text():
     try:
         taken(200 * GIB)
     except torch.OutOfMemoryError as error:
+        check(mode.uses_memlake() == ("memlake" in str(error)), f"the explanation is not memlake's: {error}")
         return str(error)
 
 

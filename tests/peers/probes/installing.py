@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
+from pathlib import Path
 
 import torch
 from inside import mode
@@ -149,3 +151,26 @@ def back_when_the_cache_has_everything():
     mode.uninstall()
     large = taken(70 * GIB)
     return large.numel(), stat("num_ooms")
+
+
+@probe()
+def another_allocator_after_the_first_tensor():
+    """PyTorch refuses to change an allocator that is in use."""
+    kept = taken(MIB)
+    library = Path(os.environ["PEERLAB"], "build", "libplug.so")
+    other = torch.cuda.memory.CUDAPluggableAllocator(str(library), "plug_malloc", "plug_free")
+    try:
+        torch.cuda.memory.change_current_allocator(other)
+        found = "no error"
+    except Exception as error:
+        found = type(error).__name__
+    return found, kept.numel(), taken(MIB).numel()
+
+
+@probe(fresh=True, installed=False)
+def before_cuda_and_before_the_first_tensor():
+    mode.install()
+    mode.uninstall()
+    mode.install()
+    check(not torch.cuda.is_initialized(), "the installation has started CUDA")
+    return taken(MIB).numel(), torch.cuda.memory_allocated()

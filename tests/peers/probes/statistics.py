@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import torch
-from inside.books import FAMILIES, segments_of, stat
+from inside.books import FAMILIES, check_inside, segments_of, stat
 from inside.probe import check, probe
 from inside.tensors import MIB, SIZES, churn, random_sizes, taken
 
@@ -256,3 +256,30 @@ def settings_at_run_time():
     torch.cuda.memory._set_allocator_settings("garbage_collection_threshold:0.8,max_split_size_mb:128")
     kept = churn(100, 10)
     return len(kept), stat("max_split_size")
+
+
+@probe()
+def expandable_segments_at_run_time():
+    kept = churn(100, 10)
+    torch.cuda.memory._set_allocator_settings("expandable_segments:True")
+    other = churn(100, 10, seed=5)
+    check_inside(kept + other)
+    return stat("allocation.all.current"), stat("requested_bytes.all.current")
+
+
+@probe()
+def processes_of_the_device():
+    kept = taken(MIB)
+    return torch.cuda.list_gpu_processes().splitlines()[0][:40], kept.numel()
+
+
+@probe()
+def sizes_that_are_rounded_up():
+    """With `roundup_power2_divisions` PyTorch rounds what it allocates; the request stays the same."""
+    torch.cuda.memory._set_allocator_settings("roundup_power2_divisions:4")
+    kept = taken(1200 * 1024)
+    return {
+        "requested": stat("requested_bytes.all.current"),
+        "allocated": stat("allocated_bytes.all.current"),
+        "live": kept.numel(),
+    }
