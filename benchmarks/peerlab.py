@@ -19,7 +19,10 @@ PEERS = ROOT / "tests" / "peers"
 SITE = ROOT / "build" / "peers"
 """A folder that has nothing but memlake, so that the lab's own packages are not hidden."""
 MODES = ("native", "expandable", "memlake")
-HOW_TO_BUILD = "build one with `./build.sh full` in the folder of the lab (it downloads 5 GB), then set MEMLAKE_PEERLAB"
+HOW_TO_BUILD = (
+    "build one with `./build.sh full` in the folder of the lab (it downloads 5 GB), then name it "
+    "(MEMLAKE_PEERLAB=FOLDER, or make peers PEERLAB=FOLDER)"
+)
 
 
 @dataclass(frozen=True)

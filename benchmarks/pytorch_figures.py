@@ -196,14 +196,20 @@ def measure() -> Figures:
     return Figures("pytorch_figures", figures, Goal("losses", 0))
 
 
+def complete(table: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """The programs that were measured under every allocator."""
+    return {name: row for name, row in table.items() if set(MODES) <= row.keys()}
+
+
 def write(table: Mapping[str, Mapping[str, Any]]) -> None:
-    """Renews the JSON and the page."""
-    TABLE.write_text(json.dumps({"losses": losses(table), "programs": table}, indent=1, sort_keys=True) + "\n")
+    """Renews the JSON, and the page with the programs that were measured under every allocator."""
+    whole = complete(table)
+    TABLE.write_text(json.dumps({"losses": losses(whole), "programs": table}, indent=1, sort_keys=True) + "\n")
     before, _, rest = PAGE.read_text().partition("<!-- the table -->\n")
     behind = re.split(r"(?=<!-- end of the table -->)", rest)[-1]
-    listed = "".join(f"- {sentence}\n" for sentence in losses(table)) or "None.\n"
+    listed = "".join(f"- {sentence}\n" for sentence in losses(whole)) or "None.\n"
     PAGE.write_text(
-        f"{before}<!-- the table -->\n\n{markdown(table)}\n"
+        f"{before}<!-- the table -->\n\n{markdown(whole)}\n"
         f"Figures in which memlake is worse than expandable segments:\n\n{listed}\n{behind}"
     )
 
@@ -224,11 +230,10 @@ def main() -> int:
     for script in scripts(arguments.names):
         found = measured(lab, script, tuple(arguments.modes.split(",")))
         table[script.stem] = {**table.get(script.stem, {}), **found}
-        whole = {name: row for name, row in table.items() if set(MODES) <= row.keys()}
         if arguments.write:
-            write(whole)
-    print(markdown(whole))
-    for sentence in losses(whole):
+            write(table)
+    print(markdown(complete(table)))
+    for sentence in losses(complete(table)):
         print(f"loss: {sentence}")
     return 0
 
