@@ -2,7 +2,7 @@
 
 Two processes of the lab's Python live side by side, one with PyTorch's native allocator and one with memlake. They are
 asked in turns for the same work: allocating and freeing without a tensor (raw), `torch.empty` and its end, and a step
-of a GPT. CPU time of the process; median and minimum over all passes of all rounds, and the median of the rounds' ratios.
+of a GPT. CPU time of the process: median and minimum over all passes, and the median of the rounds' ratios.
 `python -m benchmarks torch_speed` prints the figures and writes them as JSON. `empty/saved` and `raw/saved` are for one
 size: what `torch.empty` saves should be what the allocation saves.
 """
