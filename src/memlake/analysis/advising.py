@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from memlake.analysis.candidates import combinations, is_certain, single_changes, what_is_tried
+from memlake.analysis.candidates import combinations, single_changes, what_is_tried
+from memlake.analysis.choosing import choose, material_of, merit_of, setting_for
 from memlake.analysis.chosen_policies import chosen_policies
 from memlake.analysis.comparing import Comparison, compare
 from memlake.analysis.needs import Need, chosen_needs
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Advice", "advise"]
 
-_MATERIAL = 100  # a difference counts if it is at least the live peak divided by this
-_LEAST_MATERIAL = 32 * 2**20
-_COARSE = 5  # so many such differences outweigh stalls
-_MOST_ALTERNATIVES = 3
 _MOST_SITES = 5
 _SHOWN = frozenset({"caching", "expandable", "lake"})
 
@@ -135,7 +132,7 @@ class Advice(Printable, report="advice"):
         if self.recommendation is not None:
             return f"Set {self.recommendation.sentence}"
         if self.own.fits and not self.is_ruled_out:
-            gain = format_bytes(_material(self.lower_bound))
+            gain = format_bytes(material_of(self.lower_bound))
             return (
                 f"Keep {self.own.label}: it fits on {device} and holds {format_bytes(self.own.peak_held)}. No tried "
                 f"setting holds at least {gain} less, or stalls less often."
@@ -273,96 +270,18 @@ def _replay_all(
     return run_all([partial(run, trace, options, capacity, mode, limit) for options in every], progress)
 
 
-def _material(peak_live: int) -> int:
-    return max(peak_live // _MATERIAL, _LEAST_MATERIAL)
-
-
 def _ranked(results: Sequence[ReplayResult], own: ReplayResult) -> list[ReplayResult]:
-    """Orders results: those that fit, that hold less, that stall less often, that change fewer settings come first.
-
-    Held memory counts in steps of 5 % of the live peak first, and in steps of 1 % after the stalls.
-    """
-
-    def key(result: ReplayResult) -> tuple[Any, ...]:
-        settings = result.options.to_text()
-        over = max(result.peak_held - result.peak_live, 0) // _material(result.peak_live)
-        return (
-            not result.fits,
-            over // _COARSE,
-            result.stalls,
-            over,
-            result.options != own.options,
-            settings.count(":"),
-            _driver_ms(result),
-            result.peak_held,
-            result.policy,
-            settings,
-        )
-
-    return sorted(results, key=key)
-
-
-def _is_better(result: ReplayResult, own: ReplayResult | None) -> bool:
-    """Whether a result is worth a change of settings: it fits and own does not, it holds or stalls clearly less."""
-    if not result.fits or own is None or not own.fits:
-        return result.fits
-    saved = own.peak_held - result.peak_held
-    material = _material(own.peak_live)
-    more_stalls = result.stalls - own.stalls
-    if more_stalls > 0:
-        return saved >= _COARSE * material
-    return saved >= material or (more_stalls < 0 and saved > -material)
-
-
-def _driver_ms(result: ReplayResult) -> float:
-    return result.modelled_driver_ms or 0.0
+    options = own.options if isinstance(own.options, TorchOptions) else None
+    return sorted(results, key=lambda result: merit_of((result,), options))
 
 
 def _with_choice(advice: Advice, trace: Trace) -> Advice:
-    own = None if advice.is_ruled_out else advice.own
-    better = [
-        result
-        for result in advice.tried
-        if _is_better(result, own) and (advice.is_ruled_out or result.options != advice.own.options)
-    ]
-    certain = [
-        result
-        for result in better
-        if isinstance(result.options, TorchOptions) and is_certain(result.options, trace.settings)
-    ]
-    if not certain:
+    tried = [(result,) for result in advice.tried]
+    best, others = choose(tried, (advice.own,), trace.settings, is_ruled_out=advice.is_ruled_out)
+    if best is None:
         return advice
-    best = certain[0]
-    others = [result for result in better if result is not best]
-    # The best of the other allocator is always worth a look; the rest only if it is cheaper or holds less.
-    faster = [result for result in others if _driver_ms(result) < 0.9 * _driver_ms(best)]
-    leaner = [result for result in others if best.peak_held - result.peak_held >= _material(best.peak_live)]
-    ways = (
-        [result for result in others if result.policy != best.policy],
-        sorted(faster, key=lambda result: (_driver_ms(result), result.options.configuration)),
-        sorted(leaner, key=lambda result: (result.peak_held, result.options.configuration)),
-    )
-    picked = list({way[0].options: way[0] for way in ways if way}.values())[:_MOST_ALTERNATIVES]
-    return replace(
-        advice,
-        recommendation=_setting(best, advice, trace),
-        alternatives=tuple(_setting(result, advice, trace) for result in picked),
-    )
-
-
-def _setting(result: ReplayResult, advice: Advice, trace: Trace) -> Setting:
-    options = result.options
-    assert isinstance(options, TorchOptions)
-    notes = [trace.settings.note_for(options)]
-    if not is_certain(options, trace.settings):
-        notes.append("large_segment_size_mb is known of torch 2.13; an older one may refuse it")
-    return Setting(
-        result=result,
-        own=advice.own,
-        line=trace.settings.line_for(options),
-        note="; ".join(filter(None, notes)),
-        num_steps=len(trace.steps),
-    )
+    settings = [setting_for(one[0], advice.own, trace.settings, len(trace.steps)) for one in (best, *others)]
+    return replace(advice, recommendation=settings[0], alternatives=tuple(settings[1:]))
 
 
 def _site_in_words(row: PeakRow) -> str:

@@ -9,20 +9,41 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["run_all", "run_all_with"]
+__all__ = ["limit_threads", "num_threads", "run_all", "run_all_with"]
 
 T = TypeVar("T")
 Other = TypeVar("Other")
 
 
-def run_all(jobs: Sequence[Callable[[], T]], progress: Callable[[int, int], None] | None = None) -> list[T]:
+_most_threads: int | None = None
+
+
+def limit_threads(number: int | None) -> None:
+    """Sets the most threads that `run_all` uses in this process; None: one per core. For a process among several."""
+    global _most_threads
+    _most_threads = number
+
+
+def num_threads() -> int:
+    """Returns how many jobs `run_all` runs at the same time."""
+    cores = len(os.sched_getaffinity(0))
+    return cores if _most_threads is None else min(cores, _most_threads)
+
+
+def run_all(
+    jobs: Sequence[Callable[[], T]],
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    most: int | None = None,
+) -> list[T]:
     """Runs all jobs and returns their results in order. Raises the first error of a job and cancels the waiting jobs.
 
     Args:
         jobs: the functions to call.
         progress: called in the caller's thread after each job, with the number of finished jobs and of all jobs.
+        most: the most jobs to run at the same time. None: `num_threads`.
     """
-    with ThreadPoolExecutor(min(len(jobs), len(os.sched_getaffinity(0))), "memlake-replay") as executor:
+    with ThreadPoolExecutor(min(len(jobs), most or num_threads()), "memlake-replay") as executor:
         futures = [executor.submit(job) for job in jobs]
         try:
             for done, future in enumerate(as_completed(futures), start=1):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from memlake.printable import Printable
@@ -221,3 +222,10 @@ class ReplayResult(Printable, report="replay"):
             "doubt": self.doubt,
             "sentence": self.sentence,
         }
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A read-only view of a dict cannot be pickled.
+        return vars(self) | {"driver_calls": dict(self.driver_calls)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state | {"driver_calls": MappingProxyType(state["driver_calls"])})
