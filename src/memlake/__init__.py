@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         OutOfMemory,
         TraceError,
     )
+    from memlake.jobs import ranks
     from memlake.libraries import emulator_library, native_library
     from memlake.policies import policy
     from memlake.pool import Buffer, Pool, allocate, current_pool, default_pool, set_current_pool, use_pool
@@ -74,6 +75,7 @@ __all__ = [
     "overview",
     "policies",
     "policy",
+    "ranks",
     "replay",
     "set_current_pool",
     "sharing",
@@ -109,6 +111,7 @@ _HOMES = {
     "never_freed": "analysis",
     "overview": "analysis",
     "policy": "policies",
+    "ranks": "jobs",
     "replay": "replaying",
     "set_current_pool": "pool",
     "use_pool": "pool",

@@ -205,3 +205,22 @@ def late_job(held: int = 500) -> TorchJob:
     for _ in range(7):
         job.free(job.alloc(100))
     return job
+
+
+def roomy_job(mib: int = 860, **options: Any) -> TorchJob:
+    """A job that fits on 1 GiB: it has so many MiB live once, and then blocks of 40 MiB with gaps."""
+    job = TorchJob(1024, **options)
+    job.free(job.alloc(mib))
+    blocks = [job.alloc(40) for _ in range(20)]
+    for block in blocks[::2]:
+        job.free(block)
+    return job
+
+
+def state_job() -> TorchJob:
+    """A job whose snapshot has no history."""
+    job = TorchJob()
+    job.free(job.alloc(500))
+    job.alloc(40)
+    job.events.clear()
+    return job
