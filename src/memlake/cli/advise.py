@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from memlake.cli.output import EXIT_CODES, Progress, print_json
+from memlake.cli.output import EXIT_CODES, Progress, code_of_job, print_json
 from memlake.cli.replay_arguments import add_capacity, add_events, add_json
-from memlake.cli.trace_argument import add_trace, load_trace
+from memlake.cli.trace_argument import add_traces, job_of, load_trace
 from memlake.reports.advice import print_advice
+from memlake.reports.job_advice import print_job_advice
 
 if TYPE_CHECKING:
+    from memlake.jobs import Ranks
+
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 __all__ = ["add_to"]
@@ -18,7 +21,7 @@ __all__ = ["add_to"]
 _DESCRIPTION = """\
 Searches PyTorch's settings for a job, without a GPU: replays a bounded list of them on a device of a given size. Prints
 what the job holds beyond what is live, one recommendation and at most three alternatives, each with its gain, its price
-and the line to paste.
+and the line to paste. For a folder or several files: one setting that holds for every rank.
 """
 
 _EXAMPLE = """\
@@ -26,9 +29,10 @@ examples:
   memlake advise snapshot.pickle
   memlake advise snapshot.pickle --capacity a100-40gb --needs ipc
   memlake advise train_opt-13b_lora_offload --capacity 64GiB --json
+  memlake advise run/snapshots --capacity 80GiB
 
-exit code: 0 if PyTorch can run the job on the device, 1 if no tried setting lets it, 2 for bad input, 3 if the file
-cannot decide it
+exit code: 0 if PyTorch can run the job (every rank with one setting) on the device, 1 if no tried setting lets it, 2
+for bad input, also if one of several files cannot be read, 3 if a file cannot decide it
 """
 
 
@@ -41,7 +45,7 @@ def add_to(commands: _Commands) -> None:
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_trace(parser)
+    add_traces(parser)
     add_capacity(parser)
     parser.add_argument(
         "--needs",
@@ -61,6 +65,8 @@ def _run(arguments: argparse.Namespace) -> int:
     from memlake.analysis.needs import chosen_needs
 
     chosen_needs(arguments.needs)  # a misspelt need is reported before a large file is read
+    if (job := job_of(arguments)) is not None:
+        return _run_job(arguments, job)
     trace = load_trace(arguments)
     with Progress("replaying") as progress:
         advice = advise(
@@ -77,3 +83,20 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         print_advice(advice)
     return EXIT_CODES[advice.outcome]
+
+
+def _run_job(arguments: argparse.Namespace, job: Ranks) -> int:
+    with Progress("replaying") as progress:
+        advice = job.advise(
+            arguments.capacity,
+            needs=arguments.needs,
+            events=arguments.events,
+            limit=arguments.limit,
+            reserve=arguments.reserve,
+            progress=progress,
+        )
+    if arguments.json:
+        print_json({"traces": arguments.traces} | advice.to_json())
+    else:
+        print_job_advice(advice)
+    return code_of_job(advice, EXIT_CODES[advice.outcome])

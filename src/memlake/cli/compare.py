@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from memlake.cli.output import EXIT_CODES, Progress, print_json
+from memlake.cli.output import EXIT_CODES, Progress, code_of_job, print_json
 from memlake.cli.replay_arguments import add_capacity, add_events, add_json, add_policies
-from memlake.cli.trace_argument import add_trace, load_trace
+from memlake.cli.trace_argument import add_traces, job_of, load_trace
 from memlake.reports.comparison import print_comparison
+from memlake.reports.job_comparison import print_job_comparison
 
 if TYPE_CHECKING:
+    from memlake.jobs import Ranks
+
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 __all__ = ["add_to"]
@@ -18,6 +21,7 @@ __all__ = ["add_to"]
 _DESCRIPTION = """\
 Replays a trace under several policies, on an emulated device, without a GPU. Says for each whether the job fits,
 what it would hold, where it would run out of memory and why, and what its driver calls would take on an A100.
+For a folder or several files: one line per rank, and which policies fit on every rank.
 """
 
 _EXAMPLE = """\
@@ -25,8 +29,10 @@ examples:
   memlake compare snapshot.pickle --capacity 80GiB
   memlake compare train_opt-13b_lora_offload --capacity 64GiB
   memlake compare snapshot.pickle --capacity 80GiB --policy caching --policy max_split_size_mb:128 --json
+  memlake compare run/snapshots --capacity h100
 
-exit code: 0 if any policy fits, 1 if none does, 2 for bad input, 3 if the file cannot decide it
+exit code: 0 if any policy fits (on every rank), 1 if none does, 2 for bad input, also if one of several files cannot be
+read, 3 if a file cannot decide it
 """
 
 
@@ -39,7 +45,7 @@ def add_to(commands: _Commands) -> None:
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_trace(parser)
+    add_traces(parser)
     add_capacity(parser)
     add_policies(parser)
     add_events(parser)
@@ -50,6 +56,8 @@ def add_to(commands: _Commands) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from memlake.analysis import compare
 
+    if (job := job_of(arguments)) is not None:
+        return _run_job(arguments, job)
     trace = load_trace(arguments)
     with Progress("replaying") as progress:
         comparison = compare(
@@ -66,3 +74,20 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         print_comparison(comparison)
     return EXIT_CODES[comparison.outcome]
+
+
+def _run_job(arguments: argparse.Namespace, job: Ranks) -> int:
+    with Progress("replaying") as progress:
+        comparison = job.compare(
+            arguments.capacity,
+            arguments.policies,
+            events=arguments.events,
+            limit=arguments.limit,
+            reserve=arguments.reserve,
+            progress=progress,
+        )
+    if arguments.json:
+        print_json({"traces": arguments.traces} | comparison.to_json())
+    else:
+        print_job_comparison(comparison)
+    return code_of_job(comparison, EXIT_CODES[comparison.outcome])

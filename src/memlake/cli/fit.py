@@ -5,27 +5,32 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from memlake.cli.output import EXIT_CODES, Progress, print_json
+from memlake.cli.output import EXIT_CODES, Progress, code_of_job, print_json
 from memlake.cli.replay_arguments import add_events, add_json, add_policies
-from memlake.cli.trace_argument import add_trace, load_trace
+from memlake.cli.trace_argument import add_traces, job_of, load_trace
 from memlake.reports.fit import print_fit
+from memlake.reports.job_fit import print_job_fit
 
 if TYPE_CHECKING:
+    from memlake.jobs import Ranks
+
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 __all__ = ["add_to"]
 
 _DESCRIPTION = """\
 Finds the smallest device on which a trace runs under each policy: by bisection from the live peak to 2.2 times it, to
-0.1 % of the live peak, without a GPU.
+0.1 % of the live peak, without a GPU. For a folder or several files: one line per rank, and the smallest device that
+serves every rank.
 """
 
 _EXAMPLE = """\
 examples:
   memlake fit snapshot.pickle
   memlake fit train_opt-13b_lora_offload --policy caching --policy expandable --json
+  memlake fit 'run/rank*.pickle'
 
-exit code: 0, 2 for bad input, 3 if the file cannot decide it
+exit code: 0, 2 for bad input, also if one of several files cannot be read, 3 if a file cannot decide it
 """
 
 
@@ -38,7 +43,7 @@ def add_to(commands: _Commands) -> None:
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_trace(parser)
+    add_traces(parser)
     add_policies(parser)
     add_events(parser)
     add_json(parser)
@@ -48,6 +53,8 @@ def add_to(commands: _Commands) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from memlake.analysis import fit
 
+    if (job := job_of(arguments)) is not None:
+        return _run_job(arguments, job)
     trace = load_trace(arguments)
     with Progress("searching") as progress:
         found = fit(trace, arguments.policies, events=arguments.events, progress=progress)
@@ -56,3 +63,13 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         print_fit(found)
     return EXIT_CODES["ok" if found.is_decided else "unknown"]
+
+
+def _run_job(arguments: argparse.Namespace, job: Ranks) -> int:
+    with Progress("searching") as progress:
+        found = job.fit(arguments.policies, events=arguments.events, progress=progress)
+    if arguments.json:
+        print_json({"traces": arguments.traces} | found.to_json())
+    else:
+        print_job_fit(found)
+    return code_of_job(found, EXIT_CODES["ok" if found.is_decided else "unknown"])

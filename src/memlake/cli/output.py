@@ -11,7 +11,9 @@ from memlake.reports.terminal import visible
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["EXIT_CODES", "Progress", "print_json"]
+    from memlake.jobs import JobAnswer
+
+__all__ = ["EXIT_CODES", "Progress", "code_of_job", "print_json"]
 
 EXIT_CODES = {"ok": 0, "oom": 1, "unknown": 3}
 """The exit code of each outcome. 2 is for bad input; 3 says that the file cannot decide the question."""
@@ -20,6 +22,16 @@ EXIT_CODES = {"ok": 0, "oom": 1, "unknown": 3}
 def print_json(value: dict[str, Any]) -> None:
     """Prints JSON, indented, as ASCII."""
     print(json.dumps(value, indent=2, allow_nan=False))
+
+
+def code_of_job(answer: JobAnswer[Any], code: int) -> int:
+    """Returns the exit code of an answer for several files, and says on stderr which files could not be read.
+
+    A file that could not be read makes it 2, whatever the others say: the answer may be another with it.
+    """
+    for bad in answer.unreadable:
+        print(f"memlake: error: {visible(bad.reason)}", file=sys.stderr)
+    return 2 if answer.unreadable else code
 
 
 class Progress:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from memlake.cli.output import Progress, print_json
+from memlake.cli.output import Progress, code_of_job, print_json
 from memlake.cli.replay_arguments import add_json
-from memlake.cli.trace_argument import add_trace, load_trace
+from memlake.cli.trace_argument import add_traces, job_of, load_trace
 from memlake.errors import ConfigError
+from memlake.reports.job_overview import print_job_overview
 from memlake.reports.overview import print_overview
 
 if TYPE_CHECKING:
+    from memlake.jobs import Ranks
+
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 __all__ = ["add_to"]
@@ -20,7 +23,7 @@ _DESCRIPTION = """\
 Shows what a file tells about a job: the version and settings of PyTorch as far as they are known, how much of the job
 is recorded, what was allocated and held, where the memory is that is held but not in use, why PyTorch ran out of memory
 if it did, and what was live at the peak, by call site and by category. A figure that the file does not tell is
-"unknown".
+"unknown". For a folder or several files: one line per rank, the spread, and the rank that is worst off.
 """
 
 _EXAMPLE = """\
@@ -28,8 +31,10 @@ examples:
   memlake show snapshot.pickle
   memlake show snapshot.pickle --capacity 80GiB --sites 30
   memlake show train_opt-13b_lora_offload --steps
+  memlake show run/snapshots
+  memlake show 'run/rank*.pickle' --json
 
-exit code: 0, 2 for bad input
+exit code: 0, 2 for bad input, also if one of several files cannot be read
 """
 
 _MOST_SITES = 100_000
@@ -44,7 +49,7 @@ def add_to(commands: _Commands) -> None:
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_trace(parser)
+    add_traces(parser)
     parser.add_argument(
         "--capacity",
         metavar="SIZE",
@@ -72,6 +77,8 @@ def _run(arguments: argparse.Namespace) -> int:
     from memlake.analysis import overview
 
     num_sites = _count(arguments.sites)
+    if (job := job_of(arguments)) is not None:
+        return _run_job(arguments, job, num_sites)
     trace = load_trace(arguments)
     with Progress("verifying"):
         found = overview(
@@ -85,6 +92,16 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         print_overview(found, num_sites=num_sites, steps=arguments.steps)
     return 0
+
+
+def _run_job(arguments: argparse.Namespace, job: Ranks, num_sites: int) -> int:
+    with Progress("reading") as progress:
+        found = job.overview(capacity=arguments.capacity, progress=progress)
+    if arguments.json:
+        print_json({"traces": arguments.traces} | found.to_json())
+    else:
+        print_job_overview(found, num_sites=num_sites, steps=arguments.steps)
+    return code_of_job(found, 0)
 
 
 def _count(text: str) -> int:

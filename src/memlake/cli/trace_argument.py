@@ -1,4 +1,4 @@
-"""``TRACE`` on the command line: a file, or the name of an example."""
+"""``TRACE`` on the command line: a file, or the name of an example; for some commands also the files of a job."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from memlake.units import format_bytes
 if TYPE_CHECKING:
     import argparse
 
+    from memlake.jobs import Ranks
     from memlake.trace import Trace
 
-__all__ = ["add_trace", "load_trace"]
+__all__ = ["add_trace", "add_traces", "job_of", "load_trace"]
 
 
 def add_trace(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +25,42 @@ def add_trace(parser: argparse.ArgumentParser) -> None:
         metavar="TRACE",
         help="a PyTorch memory snapshot, an RMM log or a trace of memlake; or the name of an example",
     )
+    _add_device(parser)
+
+
+def add_traces(parser: argparse.ArgumentParser) -> None:
+    """Adds the argument for one trace or the files of a job, and the option for the device of a snapshot."""
+    parser.add_argument(
+        "traces",
+        metavar="TRACE",
+        nargs="+",
+        help="a PyTorch memory snapshot, an RMM log or a trace of memlake, or the name of an example; for a job of "
+        "several ranks a folder, a quoted pattern such as 'run/rank*.pickle', or several files",
+    )
+    _add_device(parser)
+
+
+def job_of(arguments: argparse.Namespace) -> Ranks | None:
+    """Returns the files of a job if the arguments name a folder, a pattern or several files; None for one trace.
+
+    Raises:
+        ConfigError: if a folder or a pattern has no snapshots, or a name cannot be used.
+        TraceError: if there is no such file, or a folder cannot be read.
+    """
+    from memlake.jobs.files import has_wildcard
+    from memlake.jobs.rank_files import ranks
+    from memlake.trace import example_traces
+
+    names: list[str] = arguments.traces
+    arguments.trace = names[0]
+    if len(names) == 1 and not _is_folder(names[0]):
+        is_pattern = has_wildcard(names[0]) and not _is_there(names[0]) and "\0" not in names[0]
+        if not is_pattern or names[0] in example_traces():
+            return None
+    return ranks(names, device=_device(arguments.device))
+
+
+def _add_device(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", metavar="N", help="which device of a snapshot (default: the one with most events)")
 
 
@@ -40,10 +77,7 @@ def load_trace(arguments: argparse.Namespace) -> Trace:
     device = _device(arguments.device)
     if not name:
         raise ConfigError("the trace's name is empty; give a file, or the name of an example")
-    try:
-        is_there = Path(name).exists()
-    except (OSError, ValueError):  # a name that no file can have
-        is_there = False
+    is_there = _is_there(name)
     examples = example_traces()
     if not is_there and name in examples:
         if device is not None:
@@ -59,6 +93,20 @@ def load_trace(arguments: argparse.Namespace) -> Trace:
             return Trace.load(name, device=device, progress=progress)
     except OSError as error:
         raise TraceError(f"cannot read {name!r}: {error.strerror or error}") from None
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+
+
+def _is_folder(name: str) -> bool:
+    try:
+        return name != "" and Path(name).is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def _device(text: str | None) -> int | None:

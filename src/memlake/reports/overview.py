@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from memlake.analysis import Overview
     from memlake.analysis.held_split import HeldSplit
 
-__all__ = ["page_of", "print_overview"]
+__all__ = ["add_steps", "page_of", "print_overview"]
 
 
 def print_overview(found: Overview, *, num_sites: int = 10, steps: bool = False) -> None:
@@ -42,7 +42,7 @@ def page_of(found: Overview, *, num_sites: int = 10, steps: bool = False) -> Pag
         page.line()
     page.add(peak.page_of(found.peak, num_sites=num_sites))
     if steps:
-        _add_steps(page, found)
+        add_steps(page, found)
     if found.reproduction is not None:
         page.line()
         page.line(found.reproduction.sentence)
@@ -103,7 +103,8 @@ def _add_split(page: Page, split: HeldSplit) -> None:
     page.line()
 
 
-def _add_steps(page: Page, found: Overview) -> None:
+def add_steps(page: Page, found: Overview) -> None:
+    """Adds an empty line, and the steps or why they are not known."""
     page.line()
     if not found.steps:
         page.paragraph(f"The steps are not known: {found.steps_known_by}.")

@@ -1,0 +1,60 @@
+"""The report of a fit for several ranks: the smallest device of each rank, and the one that serves all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memlake.reports.job import histories, live_peak, print_head, print_notes, print_worst, rank_column, shortened
+from memlake.reports.terminal import print_table, print_text
+from memlake.units import format_bytes
+
+if TYPE_CHECKING:
+    from memlake.analysis import FitResult
+    from memlake.jobs import JobFit, JobSize
+
+__all__ = ["print_job_fit"]
+
+
+def print_job_fit(found: JobFit) -> None:
+    """Prints the smallest device of each rank under each policy, then those that serve every rank."""
+    print_head(found)
+    names = list(dict.fromkeys(_column(one, found) for rank in found.ranks for one in rank.result))
+    kinds = histories(found.ranks)
+    left = (rank_column(found), *(("history",) if kinds else ()))
+    rows = []
+    for rank in found.ranks:
+        cells = {_column(one, found): _cell(one) for one in rank.result}
+        start = (shortened(rank.label), *((rank.history.kind,) if kinds else ()), live_peak(rank))
+        rows.append((*start, *(cells.get(name, "-") for name in names)))
+    print_table((*left, "live peak", *names), rows, left=len(left))
+    print_text("A size is the smallest device of the rank under the policy.")
+    print()
+    if found.policies:
+        headers = ("policy", "serves all ranks", "min", "median", "max", "decided by")
+        print_table(headers, [_line(size) for size in found.policies])
+        print()
+    print_notes(found)
+    worst = found.worst
+    print_worst(f"The worst is {worst.file.title}: {worst.result.sentence}", worst.result.notes)
+    print()
+    print_text(found.sentence)
+
+
+def _column(one: FitResult, found: JobFit) -> str:
+    return one.label if found.is_one_job else one.result.policy
+
+
+def _cell(one: FitResult) -> str:
+    if one.min_capacity is not None:
+        return format_bytes(one.min_capacity)
+    return "unknown" if one.result.ran else "none tried"
+
+
+def _line(size: JobSize) -> tuple[str, ...]:
+    all_of_them = "unknown" if size.min_capacity is None else format_bytes(size.min_capacity)
+    spread = size.spread
+    if spread is None:
+        return (size.options.label, all_of_them, "-", "-", "-", "-")
+    sizes = tuple(map(format_bytes, (spread.least, spread.median, spread.most)))
+    decided_by = shortened(size.beyond[0] if size.beyond else spread.most_rank)
+    return (size.options.label, all_of_them, *sizes, decided_by)
