@@ -11,7 +11,6 @@ from memlake.analysis.choosing import choose, material_of, merit_of, setting_for
 from memlake.analysis.chosen_policies import chosen_policies
 from memlake.analysis.comparing import Comparison, compare
 from memlake.analysis.needs import Need, chosen_needs
-from memlake.analysis.setting import Setting
 from memlake.analysis.workers import run_all
 from memlake.policies import CachingOptions, TorchOptions
 from memlake.printable import Printable
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Sequence
 
+    from memlake.analysis.setting import Setting
     from memlake.replaying.result import ReplayResult
     from memlake.trace import Trace
     from memlake.trace.peak import PeakRow

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from memlake.trace import History, JobSettings, Peak, Trace
     from memlake.units import Size
 
-__all__ = ["Overview", "overview"]
+__all__ = ["Overview", "overview", "told_device"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,10 +135,7 @@ def overview(
         ConfigError: if an argument cannot be used, or there is a reserve without a capacity.
         TraceError: if the file is not a trace. If there is no such file, it is also a FileNotFoundError.
     """
-    if reserve is not None and capacity is None:
-        raise ConfigError("reserve is a part of the memory of the device: give that, too, with capacity")
-    device_size, origin = (None, "") if capacity is None else whole_device(capacity)
-    kept = CONTEXT_RESERVE if reserve is None else parse_bytes(reserve, what="reserve", round_down=True)
+    device_size, origin, kept = told_device(capacity, reserve)
     trace = to_trace(trace)
     metadata = trace.metadata
     found, known_by = step_peaks_of(trace) if steps else ((), "they were not asked for")
@@ -166,6 +163,18 @@ def overview(
         capacity=device_size,
         origin=origin,
     )
+
+
+def told_device(capacity: Size | None, reserve: Size | None) -> tuple[int | None, str, int]:
+    """Returns the memory of the whole device, if it is given, where the number comes from, and the context's part.
+
+    Raises:
+        ConfigError: if an argument cannot be used, or there is a reserve without a capacity.
+    """
+    if reserve is not None and capacity is None:
+        raise ConfigError("reserve is a part of the memory of the device: give that, too, with capacity")
+    kept = CONTEXT_RESERVE if reserve is None else parse_bytes(reserve, what="reserve", round_down=True)
+    return (None, "", kept) if capacity is None else (*whole_device(capacity), kept)
 
 
 def _sizes(given: object) -> dict[str, int]:

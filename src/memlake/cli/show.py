@@ -96,7 +96,12 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _run_job(arguments: argparse.Namespace, job: Ranks, num_sites: int) -> int:
     with Progress("reading") as progress:
-        found = job.overview(capacity=arguments.capacity, progress=progress)
+        found = job.overview(
+            capacity=arguments.capacity,
+            reserve=arguments.reserve,
+            steps=arguments.steps or arguments.json,
+            progress=progress,
+        )
     if arguments.json:
         print_json({"traces": arguments.traces} | found.to_json())
     else:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memlake.analysis import Advice
-from memlake.analysis.setting import stalls_of
 from memlake.jobs.answer import JobAnswer, counted, named
 from memlake.jobs.comparisons import joint_outcome
 from memlake.units import format_bytes
@@ -84,7 +83,7 @@ class JobSetting:
         """What the setting costs on the rank that pays the most, as text: driver time and stalls."""
         every = self.settings
         slowest = max(every, key=lambda label: _driver_ms(every[label].result, every[label].num_steps))
-        stalled = max(every, key=lambda label: stalls_of(every[label].result))
+        stalled = max(every, key=lambda label: every[label].result.stalls)
         per_step = " per step" if every[slowest].num_steps else ""
         time = f"{_driver_ms(every[slowest].result, every[slowest].num_steps):.1f} ms in the driver{per_step}"
         times, stalls = [self.titles[slowest]], [self.titles[stalled]] if (number := self._most_stalls) else []
@@ -92,7 +91,7 @@ class JobSetting:
             own = [setting.own for setting in every.values()]
             before = max(_driver_ms(setting.own, setting.num_steps) for setting in every.values())
             times.append(f"{own[0].label}: {before:.1f}")
-            stalls.append(f"{own[0].label}: {max(map(stalls_of, own))}")
+            stalls.append(f"{own[0].label}: {max(result.stalls for result in own)}")
         what = f"at most {counted(number, 'stall')}" if number else "no stalls"
         return f"at most {time} ({'; '.join(times)}), {what}" + (f" ({'; '.join(stalls)})" if stalls else "")
 
@@ -119,7 +118,7 @@ class JobSetting:
 
     @property
     def _most_stalls(self) -> int:
-        return max(stalls_of(setting.result) for setting in self.settings.values())
+        return max(setting.result.stalls for setting in self.settings.values())
 
     @property
     def _any(self) -> Setting:
@@ -127,7 +126,7 @@ class JobSetting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobAdvice(JobAnswer[Advice]):
+class JobAdvice(JobAnswer[Advice], report="job_advice"):
     """The result of `Ranks.advise`.
 
     Attributes:
@@ -172,10 +171,15 @@ class JobAdvice(JobAnswer[Advice]):
 
         return max(self.ranks, key=key)
 
+    def __repr__(self) -> str:
+        device = "devices of their own" if self.capacity is None else format_bytes(self.capacity)
+        line = "no other setting" if self.recommendation is None else self.recommendation.line
+        return f"<memlake.JobAdvice of {self.title} on {device}: {self.outcome}, {line}>"
+
     @property
     def sentence(self) -> str:
         """The advice as text."""
-        total = counted(len(self.ranks), "rank" if self.numbered_by else "file")
+        total = self.title
         more = " The files that could not be read may need more." if self.unreadable else ""
         if not self.is_one_job:
             return f"No setting is named for all {total}. Ask for the files of one job."

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from memlake.jobs.labels import missing_numbers, repeated_numbers
 from memlake.jobs.spread import spread_of
+from memlake.printable import Printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -87,8 +88,10 @@ class Unreadable:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobAnswer(Generic[T]):
+class JobAnswer(Printable, Generic[T]):
     """An answer for a job of several ranks. Iterating yields the ranks, in the order of their numbers or names.
+
+    `print` shows it as the command of the same name does.
 
     Attributes:
         ranks: the ranks whose files could be read.
@@ -124,6 +127,11 @@ class JobAnswer(Generic[T]):
         if len(found) != 1:
             raise KeyError(rank)
         return found[0]
+
+    @property
+    def title(self) -> str:
+        """What it is an answer for, as a part of a sentence: ``"4 ranks"``, or ``"4 files"``."""
+        return counted(len(self.ranks), "rank" if self.numbered_by else "file")
 
     @property
     def is_one_job(self) -> bool:

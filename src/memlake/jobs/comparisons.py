@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlake.analysis import Comparison
 from memlake.analysis.advice import listed
-from memlake.jobs.answer import JobAnswer, counted, named
+from memlake.jobs.answer import JobAnswer, named
 from memlake.jobs.spread import spread_of
 from memlake.policies import TorchOptions, default_policy
 from memlake.units import format_bytes
@@ -86,7 +86,7 @@ class JobPolicy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobComparison(JobAnswer[Comparison]):
+class JobComparison(JobAnswer[Comparison], report="job_comparison"):
     """The result of `Ranks.compare`.
 
     Attributes:
@@ -145,10 +145,15 @@ class JobComparison(JobAnswer[Comparison]):
         failing = [result for outcome in ("oom", "unknown") for result in rank.result if result.outcome == outcome]
         return (own or failing or list(rank.result))[0]
 
+    def __repr__(self) -> str:
+        device = "devices of their own" if self.capacity is None else format_bytes(self.capacity)
+        outcomes = ", ".join(f"{policy.options.label} {policy.outcome}" for policy in self.policies) or self.outcome
+        return f"<memlake.JobComparison of {self.title} on {device}: {outcomes}>"
+
     @property
     def sentence(self) -> str:
         """Which policies fit on all ranks, where the others fail, and what to do, as text."""
-        total = counted(len(self.ranks), "rank" if self.numbered_by else "file")
+        total = self.title
         if not self.is_one_job:
             fits = [one.label for one in self.ranks if one.result.outcome == "ok"]
             return f"{len(fits)} of {total} fit under at least one policy. No setting is named for all of them."

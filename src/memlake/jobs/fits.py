@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlake.analysis import Fit
 from memlake.analysis.advice import listed
-from memlake.jobs.answer import JobAnswer, counted
+from memlake.jobs.answer import JobAnswer
 from memlake.jobs.spread import spread_of
 from memlake.units import format_bytes
 
@@ -57,7 +57,7 @@ class JobSize:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobFit(JobAnswer[Fit]):
+class JobFit(JobAnswer[Fit], report="job_fit"):
     """The result of `Ranks.fit`.
 
     Attributes:
@@ -86,10 +86,15 @@ class JobFit(JobAnswer[Fit]):
 
         return max(self.ranks, key=key)
 
+    def __repr__(self) -> str:
+        sizes = [(size.options.label, size.min_capacity) for size in self.policies]
+        shown = ", ".join(f"{label} {'unknown' if size is None else format_bytes(size)}" for label, size in sizes)
+        return f"<memlake.JobFit of {self.title}: {shown or 'different jobs'}>"
+
     @property
     def sentence(self) -> str:
         """The smallest device of each policy for all ranks, as text."""
-        total = counted(len(self.ranks), "rank" if self.numbered_by else "file")
+        total = self.title
         if not self.is_one_job:
             return f"Each of {total} has smallest devices of its own."
         known = [size for size in self.policies if size.min_capacity is not None]

@@ -18,7 +18,7 @@ __all__ = ["JobOverview"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobOverview(JobAnswer[Overview]):
+class JobOverview(JobAnswer[Overview], report="job_overview"):
     """The result of `Ranks.overview`."""
 
     @property
@@ -49,11 +49,13 @@ class JobOverview(JobAnswer[Overview]):
             return f"of the {len(self.died)} that ran out of memory the one that held the most"
         return "the one that held the most" if self.held is not None else "the one with the most live memory"
 
+    def __repr__(self) -> str:
+        return f"<memlake.JobOverview of {self.title}: {len(self.died)} ran out of memory, worst {self.worst.label}>"
+
     @property
     def sentence(self) -> str:
         """How many ranks ran out of memory, and how far the ranks are apart, as text."""
-        total = len(self.ranks)
-        files = f"{total} ranks" if self.numbered_by else f"{total} files"
+        files = self.title
         died = f"None of {files} ran out of memory."
         if self.died:
             died = f"{len(self.died)} of {files} ran out of memory ({named([one.label for one in self.died])})."

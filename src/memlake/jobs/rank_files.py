@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlake.analysis.chosen_policies import chosen_policies
 from memlake.analysis.needs import chosen_needs
+from memlake.analysis.overview import told_device
 from memlake.errors import ConfigError, MemlakeError, TraceError
 from memlake.jobs.advice import JobAdvice
 from memlake.jobs.answer import Rank, Unreadable
@@ -65,19 +66,30 @@ class Ranks:
         """Returns a file by its place, not by the number of its rank."""
         return self.files[place]
 
-    def overview(self, *, capacity: Size | None = None, progress: Progress | None = None) -> JobOverview:
+    def overview(
+        self,
+        *,
+        capacity: Size | None = None,
+        reserve: Size | None = None,
+        steps: bool = True,
+        progress: Progress | None = None,
+    ) -> JobOverview:
         """Describes what each file tells about its rank; see `memlake.analysis.overview`.
 
         Args:
-            capacity: the memory of the whole device, to tell memory outside PyTorch apart.
+            capacity: the memory of the whole device of each rank, to tell memory outside PyTorch apart.
+            reserve: what the CUDA context takes of it.
+            steps: whether to look for steps.
             progress: called after each file with the number of finished files and of all files.
 
         Raises:
             ConfigError: if an argument cannot be used.
             TraceError: if no file can be read.
         """
+        told_device(capacity, reserve)  # a misspelt size is reported before large files are read
+        arguments = {"capacity": capacity, "reserve": reserve, "steps": steps}
         with Workers() as workers:
-            return JobOverview(**self._ask(workers, "overview", {"capacity": capacity}, progress))
+            return JobOverview(**self._ask(workers, "overview", arguments, progress))
 
     def compare(
         self,

@@ -11,9 +11,10 @@ from memlake.units import format_bytes
 if TYPE_CHECKING:
     from memlake.analysis import Advice
     from memlake.analysis.setting import Setting
+    from memlake.jobs import JobSetting
     from memlake.replaying import ReplayResult
 
-__all__ = ["page_of", "print_advice"]
+__all__ = ["add_setting", "page_of", "print_advice"]
 
 _OUTCOMES = {"ok": "fits", "unknown": "unknown", "oom": "out of memory"}
 
@@ -56,12 +57,12 @@ def page_of(advice: Advice) -> Page:
         page.paragraph(advice.sentence)
         return page
     page.line("Recommendation:")
-    _add_setting(page, advice.recommendation)
+    add_setting(page, advice.recommendation)
     if advice.alternatives:
         page.line()
         page.line("Alternatives:")
         for setting in advice.alternatives:
-            _add_setting(page, setting)
+            add_setting(page, setting)
     if comparison.after_oom:
         page.line()
         page.paragraph(comparison.after_oom)
@@ -82,7 +83,8 @@ def _line(result: ReplayResult, advice: Advice) -> tuple[str, ...]:
     )
 
 
-def _add_setting(page: Page, setting: Setting) -> None:
+def add_setting(page: Page, setting: Setting | JobSetting) -> None:
+    """Adds the line to paste, its gain, its price, and what a reader must know about it."""
     page.line(f"  {setting.line}")
     page.line(f"    gain: {setting.gain}")
     page.line(f"    price: {setting.price}")

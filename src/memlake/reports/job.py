@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from memlake.reports.terminal import print_table, print_text, visible
+from memlake.reports.terminal import visible
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from memlake.jobs import JobAnswer, Rank, Spread
+    from memlake.reports.page import Page
 
 __all__ = [
+    "add_head",
+    "add_notes",
+    "add_spread",
+    "add_worst",
     "histories",
     "live_peak",
-    "print_head",
-    "print_notes",
-    "print_spread",
-    "print_worst",
     "rank_column",
     "shortened",
     "size",
@@ -27,8 +28,8 @@ __all__ = [
 _LONGEST_LABEL = 32
 
 
-def print_head(answer: JobAnswer[Any], more: str = "") -> None:
-    """Prints how many files there are, what was left out, and a warning if they are of different jobs."""
+def add_head(page: Page, answer: JobAnswer[Any], more: str = "") -> None:
+    """Adds how many files there are, what was left out, and a warning if they are of different jobs."""
     total = len(answer.ranks) + len(answer.unreadable)
     what = f"{total} rank{'s' * (total != 1)}" if answer.numbered_by else f"{total} file{'s' * (total != 1)}"
     left_out = []
@@ -39,23 +40,23 @@ def print_head(answer: JobAnswer[Any], more: str = "") -> None:
         left_out.append(f"{answer.num_ignored} other {word} ignored: {names}{more_names}")
     if answer.num_repeated:
         left_out.append(f"{answer.num_repeated} named twice")
-    print_text(what + (f" ({'; '.join(left_out)})" if left_out else "") + more)
+    page.paragraph(what + (f" ({'; '.join(left_out)})" if left_out else "") + more)
     if not answer.is_one_job:
-        print_text(answer.notes[0])
-    print()
+        page.paragraph(answer.notes[0])
+    page.line()
 
 
-def print_notes(answer: JobAnswer[Any]) -> None:
-    """Prints the verification of all files and the notes that the head does not have, followed by an empty line."""
+def add_notes(page: Page, answer: JobAnswer[Any]) -> None:
+    """Adds the verification of all files and the notes that the head does not have, followed by an empty line."""
     notes = [*filter(None, [answer.verification]), *answer.notes[0 if answer.is_one_job else 1 :]]
     for note in notes:
-        print_text(note)
+        page.paragraph(note)
     if notes:
-        print()
+        page.line()
 
 
-def print_spread(spreads: Mapping[str, Spread | None], heading: str = "spread") -> None:
-    """Prints a table with the smallest, the middle and the largest of each figure, followed by an empty line."""
+def add_spread(page: Page, spreads: Mapping[str, Spread | None]) -> None:
+    """Adds a table with the smallest, the middle and the largest of each figure, followed by an empty line."""
     known = {name: spread for name, spread in spreads.items() if spread is not None}
     if not known:
         return
@@ -68,8 +69,8 @@ def print_spread(spreads: Mapping[str, Spread | None], heading: str = "spread") 
         )
         for name, spread in known.items()
     ]
-    print_table((heading, "min (whose)", "median", "max (whose)"), rows)
-    print()
+    page.table(("spread", "min (whose)", "median", "max (whose)"), rows)
+    page.line()
 
 
 def histories(ranks: Sequence[Rank[Any]]) -> list[str]:
@@ -83,12 +84,12 @@ def live_peak(rank: Rank[Any]) -> str:
     return "unknown" if rank.history.kind == "state" else format_bytes(rank.peak_live)
 
 
-def print_worst(text: str, notes: Sequence[str]) -> None:
-    """Prints what is known of the worst rank, and the notes about its file that the text does not have."""
-    print_text(text)
+def add_worst(page: Page, text: str, notes: Sequence[str]) -> None:
+    """Adds what is known of the worst rank, and the notes about its file that the text does not have."""
+    page.paragraph(text)
     for note in notes:
         if note not in text:
-            print_text(note)
+            page.paragraph(note)
 
 
 def rank_column(answer: JobAnswer[Any]) -> str:

@@ -4,61 +4,73 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memlake.reports.advice import add_setting
 from memlake.reports.job import (
+    add_head,
+    add_notes,
+    add_spread,
+    add_worst,
     histories,
     live_peak,
-    print_head,
-    print_notes,
-    print_spread,
-    print_worst,
     rank_column,
     shortened,
 )
-from memlake.reports.terminal import print_table, print_text, visible
+from memlake.reports.page import Page
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
     from memlake.analysis import Advice
-    from memlake.jobs import JobAdvice, JobSetting, Rank
+    from memlake.jobs import JobAdvice, Rank
 
-__all__ = ["print_job_advice"]
+__all__ = ["page_of", "print_job_advice"]
 
 _OUTCOMES = {"ok": "fits", "unknown": "unknown", "oom": "out of memory"}
 
 
 def print_job_advice(advice: JobAdvice) -> None:
     """Prints what each rank holds under its own settings, the worst rank, and then the setting for all ranks."""
-    print_head(advice, "" if advice.capacity is None else f", device {format_bytes(advice.capacity)}")
+    page_of(advice).print()
+
+
+def page_of(advice: JobAdvice) -> Page:
+    """Returns what each rank holds under its own settings, the worst rank, and then the setting for all ranks."""
+    page = Page()
+    add_head(page, advice, "" if advice.capacity is None else f", device {format_bytes(advice.capacity)}")
     if advice.origin:
-        print_text(advice.origin)
-        print()
-    _print_ranks(advice)
+        page.paragraph(advice.origin)
+        page.line()
+    _add_ranks(page, advice)
     if advice.is_one_job:
-        print_spread({"live peak": advice.live})
-    print_notes(advice)
+        add_spread(page, {"live peak": advice.live})
+    add_notes(page, advice)
     worst = advice.worst
-    _print_worst(worst)
+    _add_worst(page, worst)
     for need in worst.result.needs:
-        print_text(need.sentence)
+        page.paragraph(need.sentence)
     if worst.result.is_ruled_out:
-        print_text(f"The job ran under {worst.result.own.label}, which is ruled out.")
+        page.paragraph(f"The job ran under {worst.result.own.label}, which is ruled out.")
     if advice.num_tried:
-        print_text(f"{worst.result.search} {advice.num_tried} settings were replayed on every rank.")
-    print()
+        page.paragraph(f"{worst.result.search} {advice.num_tried} settings were replayed on every rank.")
+    page.line()
     if advice.recommendation is None:
-        print_text(advice.sentence)
-        return
-    print("Recommendation for every rank; gain and price are the worst of all ranks:")
-    _print_setting(advice.recommendation)
+        page.paragraph(advice.sentence)
+        return page
+    page.line("Recommendation for every rank; gain and price are the worst of all ranks:")
+    add_setting(page, advice.recommendation)
     if advice.alternatives:
-        print("\nAlternatives:")
+        page.line()
+        page.line("Alternatives:")
         for setting in advice.alternatives:
-            _print_setting(setting)
+            add_setting(page, setting)
     if advice.unreadable:
-        print_text("The files that could not be read may need more.")
+        page.paragraph("The files that could not be read may need more.")
+    if past := next(filter(None, (one.result.comparison.after_oom for one in advice.ranks)), ""):
+        page.line()
+        page.paragraph(past)
+    return page
 
 
-def _print_ranks(advice: JobAdvice) -> None:
+def _add_ranks(page: Page, advice: JobAdvice) -> None:
     kinds = histories(advice.ranks)
     chosen = advice.recommendation
     shown = chosen is not None or not advice.is_one_job
@@ -82,27 +94,19 @@ def _print_ranks(advice: JobAdvice) -> None:
                 live_peak(rank),
                 format_bytes(own.peak_held) if own.fits else "-",
                 *cells,
-                str(own.num_alloc_retries + own.host_waits),
+                str(own.stalls),
                 "-" if modelled is None else f"{modelled:.1f}",
             )
         )
-    print_table(headers, rows, left=len(left))
+    page.table(headers, rows, left=len(left))
     if chosen is not None:
-        print_text('"recommended": the held peak with the setting that is recommended below.')
+        page.paragraph('"recommended": the held peak with the setting that is recommended below.')
     elif shown:
-        print_text('"recommended": the held peak with what memlake advise recommends for the file alone.')
-    print()
+        page.paragraph('"recommended": the held peak with what memlake advise recommends for the file alone.')
+    page.line()
 
 
-def _print_worst(worst: Rank[Advice]) -> None:
+def _add_worst(page: Page, worst: Rank[Advice]) -> None:
     own = worst.result.own
     past = f"{worst.result.comparison.oom.sentence} " if worst.result.comparison.oom is not None else ""
-    print_worst(f"The worst is {worst.file.title}. {past}{own.sentence}", worst.result.comparison.notes)
-
-
-def _print_setting(setting: JobSetting) -> None:
-    print(f"  {visible(setting.line)}")
-    print(f"    gain: {visible(setting.gain)}")
-    print(f"    price: {visible(setting.price)}")
-    if setting.note:
-        print(f"    note: {visible(setting.note)}")
+    add_worst(page, f"The worst is {worst.file.title}. {past}{own.sentence}", worst.result.comparison.notes)

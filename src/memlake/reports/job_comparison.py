@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlake.reports.job import (
+    add_head,
+    add_notes,
+    add_spread,
+    add_worst,
     histories,
     live_peak,
-    print_head,
-    print_notes,
-    print_spread,
-    print_worst,
     rank_column,
     shortened,
 )
-from memlake.reports.terminal import print_table, print_text
+from memlake.reports.page import Page
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
@@ -22,31 +22,38 @@ if TYPE_CHECKING:
     from memlake.jobs import JobComparison, JobPolicy, Rank
     from memlake.replaying import ReplayResult
 
-__all__ = ["outcome_on_all", "print_job_comparison"]
+__all__ = ["page_of", "print_job_comparison"]
 
 _MOST_NAMED = 4
 _OUTCOMES = {"ok": "fits", "unknown": "unknown", "oom": "out of memory"}
 
 
 def print_job_comparison(found: JobComparison) -> None:
-    """Prints what each rank would hold under each policy, then which policies fit on all ranks, then the worst rank."""
-    print_head(found, "" if found.capacity is None else f", device {format_bytes(found.capacity)}")
+    """Prints the comparison; see `page_of`."""
+    page_of(found).print()
+
+
+def page_of(found: JobComparison) -> Page:
+    """Returns what each rank holds under each policy, then which policies fit on all ranks, then the worst rank."""
+    page = Page()
+    add_head(page, found, "" if found.capacity is None else f", device {format_bytes(found.capacity)}")
     if found.origin:
-        print_text(found.origin)
-        print()
-    _print_ranks(found)
+        page.paragraph(found.origin)
+        page.line()
+    _add_ranks(page, found)
     if found.is_one_job:
-        print_spread({"live peak": found.live})
-        _print_policies(found)
-    print_notes(found)
+        add_spread(page, {"live peak": found.live})
+        _add_policies(page, found)
+    add_notes(page, found)
     worst = found.worst
     decisive = found.decisive_of(worst)
-    print_worst(f"The worst is {worst.file.title}. {_explained(worst, decisive)}", worst.result.notes)
-    print()
-    print_text(found.sentence)
+    add_worst(page, f"The worst is {worst.file.title}. {_explained(worst, decisive)}", worst.result.notes)
+    page.line()
+    page.paragraph(found.sentence)
+    return page
 
 
-def _print_ranks(found: JobComparison) -> None:
+def _add_ranks(page: Page, found: JobComparison) -> None:
     # Files of different jobs have settings of their own, so only the names of the policies are common.
     names = list(dict.fromkeys(_column(result, found) for rank in found.ranks for result in rank.result))
     kinds = histories(found.ranks)
@@ -59,9 +66,11 @@ def _print_ranks(found: JobComparison) -> None:
         start = (shortened(rank.label), *((rank.history.kind,) if kinds else ()), *outcome, *device, live_peak(rank))
         rows.append((*start, *(cells.get(name, "-") for name in names)))
     sizes = ("live peak",) if found.capacity is not None else ("device", "live peak")
-    print_table((*left, *sizes, *names), rows, left=len(left))
-    print_text("A size is the held peak under the policy; OOM: it runs out of memory; unknown: the file cannot tell.")
-    print()
+    page.table((*left, *sizes, *names), rows, left=len(left))
+    page.paragraph(
+        "A size is the held peak under the policy; OOM: it runs out of memory; unknown: the file cannot tell."
+    )
+    page.line()
 
 
 def _column(result: ReplayResult, found: JobComparison) -> str:
@@ -72,18 +81,17 @@ def _cell(result: ReplayResult) -> str:
     return {"ok": format_bytes(result.peak_held), "oom": "OOM"}.get(result.outcome, "unknown")
 
 
-def _print_policies(found: JobComparison) -> None:
+def _add_policies(page: Page, found: JobComparison) -> None:
     rows = []
     for policy in found.policies:
         held = policy.held
         sizes = ("-", "-", "-") if held is None else tuple(map(format_bytes, (held.least, held.median, held.most)))
-        rows.append((policy.options.label, outcome_on_all(policy), *sizes))
-    print_table(("policy", "on all ranks", "held, min", "median", "max"), rows, left=2)
-    print()
+        rows.append((policy.options.label, _outcome_on_all(policy), *sizes))
+    page.table(("policy", "on all ranks", "held, min", "median", "max"), rows, left=2)
+    page.line()
 
 
-def outcome_on_all(policy: JobPolicy) -> str:
-    """Returns the outcome of a policy on all ranks for a cell."""
+def _outcome_on_all(policy: JobPolicy) -> str:
     if policy.outcome == "ok":
         return "fits"
     what, labels = ("unknown", policy.undecided) if policy.outcome == "unknown" else ("out of memory", policy.failing)

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlake.reports.job import histories, live_peak, print_head, print_notes, print_worst, rank_column, shortened
-from memlake.reports.terminal import print_table, print_text
+from memlake.reports.job import add_head, add_notes, add_worst, histories, live_peak, rank_column, shortened
+from memlake.reports.page import Page
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
     from memlake.analysis import FitResult
     from memlake.jobs import JobFit, JobSize
 
-__all__ = ["print_job_fit"]
+__all__ = ["page_of", "print_job_fit"]
 
 
 def print_job_fit(found: JobFit) -> None:
     """Prints the smallest device of each rank under each policy, then those that serve every rank."""
-    print_head(found)
+    page_of(found).print()
+
+
+def page_of(found: JobFit) -> Page:
+    """Returns the smallest device of each rank under each policy, then those that serve every rank."""
+    page = Page()
+    add_head(page, found)
     names = list(dict.fromkeys(_column(one, found) for rank in found.ranks for one in rank.result))
     kinds = histories(found.ranks)
     left = (rank_column(found), *(("history",) if kinds else ()))
@@ -26,18 +32,19 @@ def print_job_fit(found: JobFit) -> None:
         cells = {_column(one, found): _cell(one) for one in rank.result}
         start = (shortened(rank.label), *((rank.history.kind,) if kinds else ()), live_peak(rank))
         rows.append((*start, *(cells.get(name, "-") for name in names)))
-    print_table((*left, "live peak", *names), rows, left=len(left))
-    print_text("A size is the smallest device of the rank under the policy.")
-    print()
+    page.table((*left, "live peak", *names), rows, left=len(left))
+    page.paragraph("A size is the smallest device of the rank under the policy.")
+    page.line()
     if found.policies:
         headers = ("policy", "serves all ranks", "min", "median", "max", "decided by")
-        print_table(headers, [_line(size) for size in found.policies])
-        print()
-    print_notes(found)
+        page.table(headers, [_line(size) for size in found.policies])
+        page.line()
+    add_notes(page, found)
     worst = found.worst
-    print_worst(f"The worst is {worst.file.title}: {worst.result.sentence}", worst.result.notes)
-    print()
-    print_text(found.sentence)
+    add_worst(page, f"The worst is {worst.file.title}: {worst.result.sentence}", worst.result.notes)
+    page.line()
+    page.paragraph(found.sentence)
+    return page
 
 
 def _column(one: FitResult, found: JobFit) -> str:

@@ -5,55 +5,63 @@ from __future__ import annotations
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from memlake.reports.job import histories, print_head, print_notes, print_spread, rank_column, shortened, size
-from memlake.reports.overview import print_peak, print_steps
-from memlake.reports.terminal import print_table, print_text, visible
+from memlake.reports import peak
+from memlake.reports.job import add_head, add_notes, add_spread, histories, rank_column, shortened, size
+from memlake.reports.overview import add_steps
+from memlake.reports.page import Page
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
     from memlake.analysis import Overview
     from memlake.jobs import JobOverview, Rank
 
-__all__ = ["print_job_overview"]
+__all__ = ["page_of", "print_job_overview"]
 
 
-def print_job_overview(found: JobOverview, *, num_sites: int, steps: bool) -> None:
-    """Prints the overview of a job.
+def print_job_overview(found: JobOverview, *, num_sites: int = 10, steps: bool = False) -> None:
+    """Prints the overview of a job; see `page_of`."""
+    page_of(found, num_sites=num_sites, steps=steps).print()
+
+
+def page_of(found: JobOverview, *, num_sites: int = 10, steps: bool = False) -> Page:
+    """Returns the overview of a job as a page.
 
     Args:
         found: the overview.
-        num_sites: how many call sites of the worst rank to print.
-        steps: whether to print the steps of the worst rank.
+        num_sites: how many call sites of the worst rank to show.
+        steps: whether to show the steps of the worst rank.
     """
+    page = Page()
     settings = found.ranks[0].facts.settings
     more = ""
     if found.is_one_job and settings.policy is not None:
         where = "torch_npu" if settings.accelerator == "npu" else "torch"
         more = f"; {where} {settings.torch} (by the form of the files), ran under {settings.policy.label}"
-    print_head(found, more)
+    add_head(page, found, more)
     is_all_complete = not histories(found.ranks)
     headers = (rank_column(found), *(() if is_all_complete else ("history",)), "ran out of memory")
     numbers = ("live peak", "held peak", "held at end", "largest free", "device")
     rows = [_line(rank, is_all_complete) for rank in found.ranks]
-    print_table((*headers, *numbers), rows, left=len(headers))
-    print()
+    page.table((*headers, *numbers), rows, left=len(headers))
+    page.line()
     if found.is_one_job:
-        print_spread({"live peak": found.live, "held peak": found.held})
-    print_notes(found)
-    print_text(found.sentence)
-    print()
+        add_spread(page, {"live peak": found.live, "held peak": found.held})
+    add_notes(page, found)
+    page.paragraph(found.sentence)
+    page.line()
     worst = found.worst
-    print_text(f"Look first at {worst.file.title}, {found.why_worst}; all of it with:")
-    print(visible(f"  memlake show {quote(worst.file.path)}"))
-    print()
+    page.paragraph(f"Look first at {worst.file.title}, {found.why_worst}; all of it with:")
+    page.line(f"  memlake show {quote(worst.file.path)}")
+    page.line()
     if worst.result.shortage is not None:
-        print_text(worst.result.shortage.sentence)
-        print()
-    print_peak(worst.result.peak, num_sites)
+        page.paragraph(worst.result.shortage.sentence)
+        page.line()
+    page.add(peak.page_of(worst.result.peak, num_sites=num_sites))
     if steps:
-        print_steps(worst.result)
+        add_steps(page, worst.result)
     for note in worst.result.notes:
-        print_text(note)
+        page.paragraph(note)
+    return page
 
 
 def _line(rank: Rank[Overview], is_all_complete: bool) -> tuple[str, ...]:
