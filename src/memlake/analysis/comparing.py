@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from memlake.analysis.advice import advice_for
 from memlake.analysis.chosen_policies import chosen_policies
 from memlake.analysis.implied_device import device_of
+from memlake.analysis.refused import doubt_of_own
 from memlake.analysis.reproducing import reproduce
 from memlake.analysis.workers import run_all_with
 from memlake.printable import Printable
@@ -167,9 +168,15 @@ def compare(
     jobs = [partial(run, trace, options, size, mode, limit, samples=timeline) for options in chosen]
     results, reproduction = run_all_with(partial(reproduce, trace), jobs, progress)
     # If the replay of what the job ran under is wrong, the others lack the same.
-    doubt = next((result.doubt for result in results if result.options == trace.settings.policy), "")
+    if own := [result for result in results if result.options == trace.settings.policy]:
+        doubt = own[0].doubt
+    else:
+        is_refused = trace.oom is not None and size <= (trace.oom.capacity or 0)
+        doubt = doubt_of_own(trace, mode) if is_refused else ""
+    if doubt:
+        results = [replace(result, doubt=result.doubt or doubt) if result.ran else result for result in results]
     return Comparison(
-        results=tuple(replace(result, doubt=result.doubt or doubt) for result in results) if doubt else tuple(results),
+        results=tuple(results),
         capacity=size,
         events=str(mode),
         num_rows=len(trace),

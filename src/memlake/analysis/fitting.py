@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from memlake.analysis.advice import listed
 from memlake.analysis.chosen_policies import chosen_policies
+from memlake.analysis.refused import doubt_of_own
 from memlake.analysis.reproducing import reproduce
 from memlake.analysis.workers import run_all_with
 from memlake.printable import Printable
@@ -39,8 +40,9 @@ class FitResult:
     """The smallest device that one policy needs.
 
     Attributes:
-        min_capacity: the smallest capacity in bytes with which the trace ran. None: it ran with no tried capacity, or
-            the file has no history, so that no capacity can be known.
+        min_capacity: the smallest capacity in bytes with which the trace ran; the job may need more if not
+            `is_decided`. None: it ran with no tried capacity, or the file has no history, so that no capacity can be
+            known.
         result: the replay with that capacity, or else the replay with the largest tried capacity.
     """
 
@@ -58,9 +60,20 @@ class FitResult:
         """The name of the policy, with the options that differ from the default."""
         return self.result.label
 
+    @property
+    def is_decided(self) -> bool:
+        """False if the file cannot tell whether the job fits on that device: `compare` on it says *unknown*."""
+        return self.result.outcome != "unknown"
+
+    @property
+    def shown(self) -> str:
+        """The smallest device for a cell: ``"4 GiB"``, ``"at least 4 GiB"``, ``"unknown"``, or ``"none tried"``."""
+        if self.min_capacity is None:
+            return "unknown" if self.result.ran else "none tried"
+        return ("" if self.is_decided else "at least ") + format_bytes(self.min_capacity)
+
     def __repr__(self) -> str:
-        size = "unknown" if self.min_capacity is None else format_bytes(self.min_capacity)
-        return f"<memlake.FitResult: {self.label} {size}>"
+        return f"<memlake.FitResult: {self.label} {self.shown}>"
 
     def to_json(self) -> dict[str, Any]:
         """Returns the JSON object that ``memlake fit --json`` prints for this policy, as a dict."""
@@ -113,21 +126,29 @@ class Fit(Printable, report="fit"):
         raise KeyError(policy)
 
     def __repr__(self) -> str:
-        sizes = [(one.label, one.min_capacity) for one in self.results]
-        shown = ", ".join(f"{label} {'unknown' if size is None else format_bytes(size)}" for label, size in sizes)
-        return f"<memlake.Fit: {shown}>"
+        return f"<memlake.Fit: {', '.join(f'{one.label} {one.shown}' for one in self.results)}>"
 
     @property
     def is_decided(self) -> bool:
         """False if the file cannot tell how small the device may be.
 
-        That is so without a history, and if the history lost its beginning when the job's own allocator held more than
-        the devices that were found.
+        That is so without a history, and if for a policy `compare` cannot tell whether the job fits on the device that
+        was found: the job's own allocator held more before the history, private pools hold memory back, or PyTorch
+        refused a request that the replay serves.
         """
-        if self.history.kind == "state":
-            return False
-        found = [result.min_capacity for result in self.results if result.min_capacity is not None]
-        return self.history.kind != "cut" or all(self.history.can_tell_that_it_fits(size) for size in found)
+        return all(result.is_decided for result in self.results)
+
+    @property
+    def outcome(self) -> str:
+        """``"ok"``, or ``"unknown"`` if the file cannot tell how small the device may be."""
+        return "ok" if self.is_decided else "unknown"
+
+    @property
+    def doubt(self) -> str:
+        """Why the file cannot tell how small the device may be, as text; empty if it can."""
+        if self.is_decided:
+            return ""
+        return next((one.result.doubt for one in self.results if one.result.doubt), self.history.sentence)
 
     @property
     def sentence(self) -> str:
@@ -144,7 +165,7 @@ class Fit(Printable, report="fit"):
             least = sizes[0]
             more = [f"{result.label} {format_bytes(result.min_capacity or 0)}" for result in sizes[1:]]
             # The replay of a trace with a doubt needs less than the job did.
-            needs = "needs at least" if least.result.doubt else "needs"
+            needs = "needs" if self.is_decided else "needs at least"
             parts.append(f"{least.label} {needs} a device of {format_bytes(least.min_capacity or 0)}")
             if more:
                 parts.append(f"{listed(more)}")
@@ -153,11 +174,11 @@ class Fit(Printable, report="fit"):
             verb = "does" if len(beyond) == 1 else "do"
             parts.append(f"{listed(beyond)} {verb} not run even on {format_bytes(self.largest_capacity)}")
         text = f"{live}: {', '.join(parts)}."
-        unknown = [result.result for result in self.results if result.result.outcome == "unknown"]
-        if unknown and self.history.kind in ("warm", "cut"):
+        found = [result.result.budget for result in sizes]
+        if not all(map(self.history.can_tell_that_it_fits, found)):
             held = format_bytes(self.history.held_before)
             text += f" PyTorch held {held} when the record begins, so the job as a whole may need up to that."
-        doubt = next((result.doubt for result in unknown if result.doubt), "")
+        doubt = next((result.result.doubt for result in self.results if result.result.doubt), "")
         return f"{text} {doubt}".rstrip()
 
     @property
@@ -177,6 +198,8 @@ class Fit(Printable, report="fit"):
             "peak_live": self.peak_live,
             "largest_capacity": self.largest_capacity,
             "is_decided": self.is_decided,
+            "outcome": self.outcome,
+            "doubt": self.doubt,
             "history": self.history.kind,
             "history_details": self.history.to_json(),
             "oom": None if self.oom is None else self.oom.to_json() | {"sentence": self.oom.sentence},
@@ -218,6 +241,8 @@ def fit(
     largest = _largest_tried(trace.peak_live)
     jobs = [partial(_bisect, trace, options, mode, largest) for options in chosen]
     results, reproduction = run_all_with(partial(reproduce, trace), jobs, progress)
+    if doubt := doubt_of_own(trace, mode):
+        results = [_with_doubt(result, doubt) for result in results]
     return Fit(
         results=tuple(results),
         events=str(mode),
@@ -229,6 +254,12 @@ def fit(
         oom=trace.oom,
         reproduction=reproduction,
         notes=trace.caveats,
+    )
+
+
+def _with_doubt(found: FitResult, doubt: str) -> FitResult:
+    return (
+        replace(found, result=replace(found.result, doubt=found.result.doubt or doubt)) if found.result.ran else found
     )
 
 

@@ -30,7 +30,8 @@ examples:
   memlake fit train_opt-13b_lora_offload --policy caching --policy expandable --json
   memlake fit 'run/rank*.pickle'
 
-exit code: 0, 2 for bad input, also if one of several files cannot be read, 3 if a file cannot decide it
+exit code: 0, 2 for bad input, also if one of several files cannot be read, 3 if a file cannot decide it: a size with
+"at least" in front of it is then no promise that the job fits
 """
 
 
@@ -62,7 +63,7 @@ def _run(arguments: argparse.Namespace) -> int:
         print_json({"trace": arguments.trace} | found.to_json())
     else:
         print_fit(found)
-    return EXIT_CODES["ok" if found.is_decided else "unknown"]
+    return EXIT_CODES[found.outcome]
 
 
 def _run_job(arguments: argparse.Namespace, job: Ranks) -> int:
@@ -72,4 +73,4 @@ def _run_job(arguments: argparse.Namespace, job: Ranks) -> int:
         print_json({"traces": arguments.traces} | found.to_json())
     else:
         print_job_fit(found)
-    return code_of_job(found, EXIT_CODES["ok" if found.is_decided else "unknown"])
+    return code_of_job(found, EXIT_CODES[found.outcome])

@@ -28,11 +28,20 @@ class JobSize:
         sizes: the smallest device of each rank in bytes, by its label; None for a rank that ran on no tried device.
         min_capacity: a device on which every rank ran: the largest of `sizes`, or the next larger size on which a
             replay showed that all of them run. None: a rank ran on no tried device, or the replays found no such size.
+        is_decided: whether the files can tell that all ranks fit on it; else the job may need more.
     """
 
     options: Options
     sizes: dict[str, int | None]
     min_capacity: int | None
+    is_decided: bool = True
+
+    @property
+    def shown(self) -> str:
+        """The device that serves all ranks for a cell: ``"4 GiB"``, ``"at least 4 GiB"``, or ``"unknown"``."""
+        if self.min_capacity is None:
+            return "unknown"
+        return ("" if self.is_decided else "at least ") + format_bytes(self.min_capacity)
 
     @property
     def spread(self) -> Spread | None:
@@ -51,6 +60,7 @@ class JobSize:
             "policy": self.options.name,
             "options": self.options.to_text(),
             "min_capacity": self.min_capacity,
+            "is_decided": self.is_decided,
             "spread": None if spread is None else spread.to_json(),
             "beyond": list(self.beyond),
         }
@@ -72,6 +82,11 @@ class JobFit(JobAnswer[Fit], report="job_fit"):
         return all(one.result.is_decided for one in self.ranks)
 
     @property
+    def outcome(self) -> str:
+        """``"ok"``, or ``"unknown"`` if a file cannot tell how small its device may be."""
+        return "ok" if self.is_decided else "unknown"
+
+    @property
     def undecided(self) -> tuple[str, ...]:
         """The labels of the files that cannot tell how small their device may be."""
         return tuple(one.label for one in self.ranks if not one.result.is_decided)
@@ -87,8 +102,7 @@ class JobFit(JobAnswer[Fit], report="job_fit"):
         return max(self.ranks, key=key)
 
     def __repr__(self) -> str:
-        sizes = [(size.options.label, size.min_capacity) for size in self.policies]
-        shown = ", ".join(f"{label} {'unknown' if size is None else format_bytes(size)}" for label, size in sizes)
+        shown = ", ".join(f"{size.options.label} {size.shown}" for size in self.policies)
         return f"<memlake.JobFit of {self.title}: {shown or 'different jobs'}>"
 
     @property
@@ -101,14 +115,14 @@ class JobFit(JobAnswer[Fit], report="job_fit"):
         parts = []
         if known:
             ordered = sorted(known, key=lambda size: size.min_capacity or 0)
-            sizes = [f"{size.options.label} {format_bytes(size.min_capacity or 0)}" for size in ordered]
+            sizes = [f"{size.options.label} {size.shown}" for size in ordered]
             parts.append(f"The smallest device that serves all {total}: {listed(sizes)}.")
         for size in self.policies:
             if size.beyond and not set(size.beyond) <= set(self.undecided):
                 parts.append(f"Under {size.options.label} {self.names_of(size.beyond)} ran on no tried device.")
         if self.undecided:
             first = self[self.undecided[0]]
-            parts.append(f"It cannot be known for {self.names_of(self.undecided)}. {first.history.sentence}")
+            parts.append(f"It cannot be known for {self.names_of(self.undecided)}. {first.result.doubt}")
         if self.unreadable:
             parts.append("The files that could not be read may need more.")
         return " ".join(parts)
@@ -117,6 +131,7 @@ class JobFit(JobAnswer[Fit], report="job_fit"):
         """Returns the JSON object that ``memlake fit --json`` prints for several files, as a dict."""
         return self.head_to_json() | {
             "is_decided": self.is_decided,
+            "outcome": self.outcome,
             "undecided": list(self.undecided),
             "worst": self.worst.label,
             "policies": [size.to_json() for size in self.policies],

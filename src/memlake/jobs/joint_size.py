@@ -46,7 +46,11 @@ def joint_sizes(
         if options not in confirmed
     }
     confirmed |= _confirmed(ranks, more, {}, replay)
-    return tuple(JobSize(options, by, confirmed.get(options)) for options, by in sizes.items())
+    undecided = {one.result.options for rank in ranks for one in rank.result if not one.is_decided}
+    return tuple(
+        JobSize(options, by, confirmed.get(options), is_decided=options not in undecided)
+        for options, by in sizes.items()
+    )
 
 
 def _all_known(sizes: dict[str, int | None]) -> bool:

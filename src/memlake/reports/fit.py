@@ -42,7 +42,7 @@ def _line(found: FitResult, largest: int) -> tuple[str, ...]:
     modelled = result.modelled_driver_ms
     return (
         found.label,
-        format_bytes(found.min_capacity),
+        found.shown,
         "-" if over is None else f"{over:.4f}",
         str(found.min_capacity),
         str(result.num_alloc_retries),

@@ -52,13 +52,11 @@ def _column(one: FitResult, found: JobFit) -> str:
 
 
 def _cell(one: FitResult) -> str:
-    if one.min_capacity is not None:
-        return format_bytes(one.min_capacity)
-    return "unknown" if one.result.ran else "none tried"
+    return one.shown
 
 
 def _line(size: JobSize) -> tuple[str, ...]:
-    all_of_them = "unknown" if size.min_capacity is None else format_bytes(size.min_capacity)
+    all_of_them = size.shown
     spread = size.spread
     if spread is None:
         return (size.options.label, all_of_them, "-", "-", "-", "-")

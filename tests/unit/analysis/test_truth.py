@@ -123,8 +123,10 @@ def test_a_late_record_decides_if_the_device_has_what_was_held_before(file_of):
     assert "PyTorch held 500 MiB when the record begins, more than the device has" in less.sentence
     assert memlake.compare(path, "100MiB").outcome == "oom"
     found = memlake.fit(path)
-    assert found.is_decided
     assert found["lake"].min_capacity < 400 * MIB
+    assert not found.is_decided
+    assert "lake at least 140 MiB" in repr(found)
+    assert found.doubt == found.history.sentence
     assert "140 MiB are live at most in the recorded part" in found.sentence
     assert "may need up to that" in found.sentence
 
@@ -157,12 +159,33 @@ def test_private_pools_hold_back_memory_that_a_replay_would_use(file_of):
     assert larger.outcome == "unknown"
     assert "memlake does not model them" in larger.sentence
     assert "With that on top, the 450 MiB that caching holds would be 650 MiB." in larger.sentence
-    assert "caching needs at least a device of" in memlake.fit(path, "caching").sentence
+    for policy in ("caching", "lake"):
+        found = memlake.fit(path, policy)
+        assert f"{policy} needs at least a device of" in found.sentence
+        assert "PyTorch ran out of memory on such a device" in found.doubt or policy == "lake"
+        assert (found.is_decided, found.outcome, found[0].result.outcome) == (False, "unknown", "unknown")
+        assert memlake.compare(path, found[0].min_capacity, policy).outcome == "unknown"
     # What needs no replay is not affected.
     shown = memlake.overview(path)
     assert (shown.shortage.kind, shown.at_end.in_private_pools) == ("private pool", 200 * MIB)
     assert "; 200 MiB of that are free, and other requests cannot have them." in shown.notes[0]
     assert memlake.compare(path, "700MiB")["caching"].outcome == "ok"
+
+
+def test_a_request_that_pytorch_refused_and_the_replay_serves_makes_every_policy_doubtful(file_of):
+    job = TorchJob(512)
+    job.free(job.alloc(250))
+    job.alloc(100)
+    job.events.append(job.events[-1] | {"action": "oom", "addr": 0, "size": 100 * MIB, "device_free": 0})
+    path = file_of(job)
+    assert memlake.Trace.load(path).oom.capacity == 250 * MIB
+    for policy in ("caching", "lake"):  # also if what the job ran under is not asked for
+        found = memlake.fit(path, policy)
+        assert found.outcome == "unknown"
+        assert "memory was taken that the replay does not model" in found.sentence
+        compared = memlake.compare(path, policies=policy)
+        assert compared.outcome == "unknown"
+        assert "memory was taken that the replay does not model" in compared.sentence
 
 
 def test_a_limit_that_is_not_recorded_is_asked_for(file_of):
