@@ -29,3 +29,18 @@ def test_every_make_command_it_names_exists():
     named = set(re.findall(r"make ([a-z-]+)", "\n".join(fenced("sh") + re.findall(r"`make [a-z-]+`", README))))
     assert {"demo", "test"} <= named
     assert named <= targets
+
+
+def test_it_names_every_command_of_memlake_and_no_other():
+    commands = re.findall(r"^memlake ([a-z]+)\b", "\n".join(fenced("sh")), re.MULTILINE)
+    done = subprocess.run([sys.executable, "-m", "memlake", "--help"], capture_output=True, text=True, check=True)
+    assert set(commands) == set(re.findall(r"^    ([a-z]+) {2,}", done.stdout, re.MULTILINE))
+
+
+def test_what_it_shows_of_advise_is_what_advise_prints(tmp_path):
+    shown = re.search(r"^```\n(Recommendation:.*?)^```", README, re.MULTILINE | re.DOTALL)[1]
+    asked = re.search(r"`memlake (advise .*?)`", README)[1].split()
+    done = subprocess.run(
+        [sys.executable, "-m", "memlake", *asked], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.endswith(shown)

@@ -1,6 +1,8 @@
-"""The code in the guides runs."""
+"""The code in the guides runs, and the commands in them print what the guides say."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,10 +21,42 @@ def test_stitching_by_hand_runs_from_top_to_bottom():
     assert "nothing is left" in assert_ends_well(code_of("stitch_by_hand.md"))
 
 
-def test_whether_it_will_fit_runs_from_top_to_bottom():
+def without_cpu_time(text):
+    """The text without the last column of a comparison, which differs from run to run, and without its width."""
+    if "ns/row" not in text:
+        return text
+    lines = [re.sub(r"(?<=[\d.-]) +\d+$| +ns/row$", "", line) for line in text.splitlines()]
+    return "\n".join(re.sub(r"-{2,}", "--", re.sub(r" {2,}", "  ", line)) for line in lines)
+
+
+def assert_printed(expected, actual):
+    """Checks that a text has all lines of another one in order; a line of three dots stands for any lines."""
+    place = 0
+    parts = [part.strip("\n") for part in re.split(r"^\.\.\.$", without_cpu_time(expected), flags=re.MULTILINE)]
+    assert any(parts)
+    actual = without_cpu_time(actual)
+    for part in parts:
+        assert part in actual[place:]
+        place = actual.index(part, place) + len(part)
+    if parts[0]:
+        assert actual.startswith(parts[0])
+    if parts[-1]:
+        assert actual.rstrip("\n").endswith(parts[-1])
+
+
+def test_whether_it_will_fit_runs_from_top_to_bottom(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     said = assert_ends_well(code_of("will_it_fit.md"))
     assert "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" in said
     assert "expandable needs a device of 59.12 GiB" in said
+    text = (GUIDES / "will_it_fit.md").read_text()
+    blocks = re.findall(r"^```console\n\$ memlake (.*?)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert {command.split()[0] for command, _ in blocks} == {"show", "advise", "compare", "fit", "diff"}
+    for command, expected in blocks:
+        asked = [sys.executable, "-m", "memlake", *command.split()]
+        done = subprocess.run(asked, capture_output=True, text=True, check=False)
+        assert done.stderr == ""
+        assert_printed(expected, done.stdout)
 
 
 def test_the_tests_of_the_testing_guide_pass(pytester):
