@@ -82,10 +82,10 @@ def pending_at(trace: Trace, row: int) -> list[int]:
     """Returns the ids of the allocations that were freed before a row, but that a stream could still use there."""
     before = trace.op[:row]
     used = np.zeros(trace.num_allocations, np.bool_)
-    used[trace.id[:row][before == Op.RECORD_STREAM]] = True
+    used[trace.id[:row][before == Op.RECORD_STREAM.value]] = True
     freed = np.zeros(trace.num_allocations, np.bool_)
     freed[trace.id[:row][is_free(before)]] = True
-    freed[trace.id[:row][before == Op.EVENT_DONE]] = False
+    freed[trace.id[:row][before == Op.EVENT_DONE.value]] = False
     pending: list[int] = np.flatnonzero(used & freed).tolist()
     return pending
 
@@ -142,7 +142,7 @@ def _before_refusal(events: Iterable[RecordedEvent], row: int) -> Iterable[Recor
 
 def _blocks_at(trace: Trace, recorded: Recorded, row: int) -> list[tuple[int, int]]:
     """Returns address and size of each block that was live or pending before a row, by address."""
-    born = np.flatnonzero(trace.op == Op.ALLOCATE)
+    born = np.flatnonzero(trace.op == Op.ALLOCATE.value)
     is_there = born < row
     before = trace.op[:row]
     is_there[trace.id[:row][is_free(before)]] = False

@@ -21,7 +21,7 @@ __all__ = ["live_after_rows"]
 
 def live_after_rows(trace: Trace) -> npt.NDArray[np.int64]:
     """Returns the sum of live requests after each row, each rounded up to 512, without those that were refused."""
-    allocates = trace.op == Op.ALLOCATE
+    allocates = trace.op == Op.ALLOCATE.value
     # A forged file may have sizes whose sum overflows; clipping keeps the figure a number.
     sizes = np.minimum(rounded(np.where(refused_rows(trace), np.uint64(0), trace.bytes)), np.uint64(2**40))
     change = np.zeros(len(trace), np.int64)

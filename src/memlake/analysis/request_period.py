@@ -77,7 +77,7 @@ class RequestPeriod:
 
 def find_period(trace: Trace) -> tuple[RequestPeriod | None, str]:
     """Returns the period of the requests of a trace, or None and the reason, without a full stop."""
-    asked = (trace.op == Op.ALLOCATE) & ~refused_rows(trace)
+    asked = (trace.op == Op.ALLOCATE.value) & ~refused_rows(trace)
     asked[: trace.num_carried] = False
     rows = np.flatnonzero(asked).astype(np.int64)
     if len(rows) < 2 * LEAST_ROUNDS:
@@ -238,7 +238,7 @@ def _is_inside_a_step(trace: Trace, edges: _Numbers) -> bool:
     context = trace.context
     if context is None:
         return False
-    inside = np.unique(context.stack[edges[0] : edges[-1]][trace.op[edges[0] : edges[-1]] == Op.ALLOCATE])
+    inside = np.unique(context.stack[edges[0] : edges[-1]][trace.op[edges[0] : edges[-1]] == Op.ALLOCATE.value])
     stacks = [[frame for frame in reversed(context.stacks[int(number)]) if is_python(frame)] for number in inside]
     # A stack without a Python frame is of another thread, and tells nothing.
     known = [stack for stack in stacks if stack]

@@ -156,7 +156,7 @@ def _kind(shortage: RecordedShortage, free: int, pending: int, elsewhere: int, o
 
 
 def _pending(trace: Trace, shortage: RecordedShortage) -> int:
-    sizes = trace.bytes[trace.op == Op.ALLOCATE]
+    sizes = trace.bytes[trace.op == Op.ALLOCATE.value]
     return sum(-(-nbytes // 512) * 512 for nbytes in sizes[pending_at(trace, shortage.row)].tolist())
 
 

@@ -73,7 +73,7 @@ def called_below_sites(trace: Trace, memo: SiteMemo, *, by_tag: bool = False) ->
         memo: gets the call sites of the stacks.
         by_tag: whether to take the tags of the trace for its call sites, also if it has stacks.
     """
-    born = trace.op == Op.ALLOCATE
+    born = trace.op == Op.ALLOCATE.value
     if by_tag or trace.context is None:
         tags = [trace.tags[number] for number in np.unique(trace.tag[born]).tolist()] if trace.tags else [""]
         return {site_of_tag(tag): frozenset() for tag in tags}

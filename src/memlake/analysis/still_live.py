@@ -134,7 +134,7 @@ def _compare(a: Trace, b: Trace, num_common: int, row: int) -> StillLive:
 def _allocations(trace: Trace) -> _Allocations:
     assert trace.recorded is not None
     assert trace.time is not None
-    rows = np.flatnonzero((trace.op == Op.ALLOCATE) & (trace.recorded.addresses != 0))
+    rows = np.flatnonzero((trace.op == Op.ALLOCATE.value) & (trace.recorded.addresses != 0))
     rows = rows[rows >= trace.num_carried]
     return _Allocations(rows, trace.recorded.addresses[rows], trace.bytes[rows], trace.time[rows])
 

@@ -60,7 +60,7 @@ def read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _table(*operations: Op) -> npt.NDArray[np.bool_]:
     """Returns which operations are among these. `table[op]` is faster than `numpy.isin`."""
-    table = np.zeros(max(Op) + 1, np.bool_)
+    table = np.zeros(max(Op).value + 1, np.bool_)
     table[list(operations)] = True
     return read_only(table)
 
@@ -146,7 +146,7 @@ def normalize(
     Raises:
         BadRowError: for the first row that breaks a rule.
     """
-    op = as_column(op, np.uint8, max(Op), "op")
+    op = as_column(op, np.uint8, max(Op).value, "op")
     rows = len(op)
     ids = as_column(id, np.uint64, 2**64 - 1, "id")
     nbytes = as_column(bytes, np.uint64, LARGEST_SIZE, "bytes")
@@ -160,7 +160,7 @@ def normalize(
     nbytes[~_WITH_BYTES[op]] = 0
     streams[~_WITH_STREAM[op]] = 0
     ids[_WITHOUT_ID[op]] = 0
-    _refuse_first((op == Op.STEP) & (ids >= 2**32), lambda row: f"step {ids[row]} is not below 2^32")
+    _refuse_first((op == Op.STEP.value) & (ids >= 2**32), lambda row: f"step {ids[row]} is not below 2^32")
     numbered = _number_allocations(op, ids)
     _check_lives(op, ids, numbered)
     own = numbered.astype(np.uint32)
@@ -182,7 +182,7 @@ def _refuse_first(wrong: npt.NDArray[np.bool_], why: Callable[[int], str]) -> No
 
 def _number_allocations(op: npt.NDArray[np.uint8], ids: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Returns the id column with the number of each allocation as its id. Rows without an allocation keep their id."""
-    allocated = ids[op == Op.ALLOCATE]
+    allocated = ids[op == Op.ALLOCATE.value]
     if len(allocated) > MOST_ALLOCATIONS:
         raise BadRowError(0, f"{len(allocated)} allocations are more than the {MOST_ALLOCATIONS} that ids can name")
     refers = _REFERS[op]
@@ -194,10 +194,10 @@ def _number_allocations(op: npt.NDArray[np.uint8], ids: npt.NDArray[np.uint64]) 
     twice = np.flatnonzero(ordered[1:] == ordered[:-1])
     if len(twice):
         # The sort is stable, so the second of two equal ids is the later allocation.
-        row = int(np.flatnonzero(op == Op.ALLOCATE)[order[twice + 1].min()])
+        row = int(np.flatnonzero(op == Op.ALLOCATE.value)[order[twice + 1].min()])
         raise BadRowError(row, f"id {ids[row]} is allocated a second time", "give every allocation an id of its own")
     numbered: npt.NDArray[np.uint64] = ids.copy()
-    numbered[op == Op.ALLOCATE] = np.arange(len(allocated), dtype=np.uint64)
+    numbered[op == Op.ALLOCATE.value] = np.arange(len(allocated), dtype=np.uint64)
     wanted = ids[refers]
     if len(wanted):
         found = np.minimum(np.searchsorted(ordered, wanted), max(len(ordered) - 1, 0))
@@ -211,7 +211,7 @@ def _number_allocations(op: npt.NDArray[np.uint8], ids: npt.NDArray[np.uint64]) 
 
 def _check_lives(op: npt.NDArray[np.uint8], ids: npt.NDArray[np.uint64], numbered: npt.NDArray[np.uint64]) -> None:
     """Checks that each allocation is freed once, recorded on streams while it is live, and done after its free."""
-    born = np.flatnonzero(op == Op.ALLOCATE)
+    born = np.flatnonzero(op == Op.ALLOCATE.value)
     rows = np.arange(len(op))
     refers = np.flatnonzero(_REFERS[op])
     early = np.zeros(len(op), np.bool_)
@@ -225,10 +225,10 @@ def _check_lives(op: npt.NDArray[np.uint8], ids: npt.NDArray[np.uint64], numbere
     again[frees] = died[numbered[frees]] < frees
     _refuse_first(again, lambda row: f"id {ids[row]} is freed a second time")
     dead = np.zeros(len(op), np.bool_)
-    recorded = np.flatnonzero(op == Op.RECORD_STREAM)
+    recorded = np.flatnonzero(op == Op.RECORD_STREAM.value)
     dead[recorded] = died[numbered[recorded]] < recorded
     _refuse_first(dead, lambda row: f"id {ids[row]} is recorded on a stream after it was freed")
-    done = np.flatnonzero(op == Op.EVENT_DONE)
+    done = np.flatnonzero(op == Op.EVENT_DONE.value)
     live = np.zeros(len(op), np.bool_)
     live[done] = died[numbered[done]] > rows[done]
     _refuse_first(live, lambda row: f"the events of id {ids[row]} are done before it is freed")

@@ -24,16 +24,16 @@ def cut(columns: Columns, start: int, stop: int) -> tuple[dict[str, npt.NDArray[
     recorded on. `EVENT_DONE` rows of allocations that were freed before `start` are left out.
     """
     stop = max(start, stop)
-    is_allocation = columns.op == Op.ALLOCATE
+    is_allocation = columns.op == Op.ALLOCATE.value
     born = np.flatnonzero(is_allocation)
     died = np.full(len(born), len(columns))
     frees = np.flatnonzero(is_free(columns.op))
     died[columns.id[frees]] = frees
     carried = born[(born < start) & (died >= start)]
-    records = np.flatnonzero(columns.op[:start] == Op.RECORD_STREAM)
+    records = np.flatnonzero(columns.op[:start] == Op.RECORD_STREAM.value)
     records = records[died[columns.id[records]] >= start]
     inside = np.arange(start, stop)
-    done = columns.op[inside] == Op.EVENT_DONE
+    done = columns.op[inside] == Op.EVENT_DONE.value
     late = np.zeros(len(inside), np.bool_)
     late[done] = died[columns.id[inside[done]]] < start
     rows = np.concatenate([carried, records, inside[~late]])

@@ -143,7 +143,7 @@ class _Import:
         is_python_file = np.array([text.endswith(".py") for text in stacks.texts], np.bool_)
         is_python = is_python_file[stacks.filename] if len(stacks.texts) else np.zeros(0, np.bool_)
         innermost = stacks.first_frames(is_python)
-        stack = np.where(self._rows["op"] == Op.ALLOCATE, self._rows["stack"], 0)
+        stack = np.where(self._rows["op"] == Op.ALLOCATE.value, self._rows["stack"], 0)
         tags = {"": 0}
         tag_of_stack = np.zeros(len(stacks), np.uint32)
         for number in distinct(stack).tolist():
@@ -156,7 +156,7 @@ class _Import:
         rows, shift = self._rows, self._num_carried
         op, ids, addresses = rows["op"], rows["id"], rows["address"]
         freed = np.full(shift, len(addresses))
-        frees = np.flatnonzero((op == Op.FREE) & (ids < shift))
+        frees = np.flatnonzero((op == Op.FREE.value) & (ids < shift))
         freed[ids[frees]] = frees
         carried = [
             Carried(id, address, requested, None if block < 0 else block, until)
@@ -170,7 +170,7 @@ class _Import:
                 )
             )
         ]
-        allocations = np.flatnonzero(op[shift:] == Op.ALLOCATE) + shift
+        allocations = np.flatnonzero(op[shift:] == Op.ALLOCATE.value) + shift
         order = np.argsort(addresses[allocations], kind="stable")
         later = Allocations(addresses[allocations][order], allocations[order])
         events, final = self._recorded_events(), self._final_segments()

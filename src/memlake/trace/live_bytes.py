@@ -29,7 +29,7 @@ def rounded(nbytes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 def peak_of(columns: Columns) -> tuple[int, int | None]:
     """Returns the largest sum of live requests and the first row that reaches it (None without an allocation)."""
-    sizes = rounded(columns.bytes[columns.op == Op.ALLOCATE])
+    sizes = rounded(columns.bytes[columns.op == Op.ALLOCATE.value])
     if len(sizes) == 0:
         return 0, None
     frees = is_free(columns.op)
@@ -37,7 +37,7 @@ def peak_of(columns: Columns) -> tuple[int, int | None]:
     high = np.zeros(len(columns), np.int64)
     low = np.zeros(len(columns), np.int64)
     for rows, sign, change in (
-        (columns.op == Op.ALLOCATE, 1, sizes),
+        (columns.op == Op.ALLOCATE.value, 1, sizes),
         (frees, -1, sizes[columns.id[frees]]),
     ):
         high[rows] = sign * (change >> np.uint64(32)).astype(np.int64)

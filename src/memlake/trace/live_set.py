@@ -143,7 +143,7 @@ class LiveSet:
 
 def live_after(trace: Trace, row: int) -> LiveSet:
     """Returns what is live after a row of a trace."""
-    born = np.flatnonzero(trace.op == Op.ALLOCATE)
+    born = np.flatnonzero(trace.op == Op.ALLOCATE.value)
     died = np.full(len(born), len(trace))
     frees = np.flatnonzero(is_free(trace.op))
     died[trace.id[frees]] = frees

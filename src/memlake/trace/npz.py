@@ -111,7 +111,7 @@ def _extras(source: Source, arrays: dict[str, npt.NDArray[Any]]) -> tuple[Record
         raise source.error("has a record that takes more memory than is allowed", "member record.npy", hint)
     try:
         context = npz_context.context_from(arrays, texts)
-        num_allocations = int(np.count_nonzero(arrays["op"] == Op.ALLOCATE))
+        num_allocations = int(np.count_nonzero(arrays["op"] == Op.ALLOCATE.value))
         num_stacks = 1 if context is None else len(context.stacks)
         recorded = npz_record.record_from(arrays, texts, len(arrays["op"]), num_allocations, num_stacks)
     except (ValueError, OverflowError) as error:

@@ -8,7 +8,11 @@ __all__ = ["Op"]
 
 
 class Op(IntEnum):
-    """The operation of a row. The numbers are part of the file format and do not change."""
+    """The operation of a row. The numbers are part of the file format and do not change.
+
+    Compare a column with the plain number, as in ``op == Op.FREE.value``. NumPy looks up attributes of an operand that
+    is no plain number. For an enum that is Python code before Python 3.12, and NumPy drops an interrupt in it.
+    """
 
     ALLOCATE = 0
     """The program requests `bytes` on `stream`; `id` is the id of the new allocation."""

@@ -25,7 +25,7 @@ def refused_rows(trace: Trace) -> npt.NDArray[np.bool_]:
     else:
         rows = [shortage.row for shortage in trace.shortages]
     refused[[row for row in rows if row < len(trace)]] = True
-    refused &= trace.op == Op.ALLOCATE
+    refused &= trace.op == Op.ALLOCATE.value
     if recorded is not None:
         refused &= recorded.addresses == 0
     return refused

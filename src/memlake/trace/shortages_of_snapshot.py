@@ -37,7 +37,7 @@ def shortages_of(
         return []
     live = _live_before_rows(op, ids, nbytes)
     refused = [event.row for event in failures]
-    requests = np.flatnonzero(op == Op.ALLOCATE)
+    requests = np.flatnonzero(op == Op.ALLOCATE.value)
     last_request = int(requests[-1])
     found = []
     for event, held in recorded.held_after_events():
@@ -63,10 +63,10 @@ def _live_before_rows(
     # A forged file may have sizes whose sum overflows; clipping keeps the figure a number.
     sizes = np.minimum(rounded(nbytes), np.uint64(2**40)).astype(np.int64)
     change = np.zeros(len(op), np.int64)
-    allocates = op == Op.ALLOCATE
+    allocates = op == Op.ALLOCATE.value
     change[allocates] = sizes[allocates]
     of_allocation = sizes[allocates]
-    frees = op == Op.FREE
+    frees = op == Op.FREE.value
     change[frees] = -of_allocation[ids[frees].astype(np.int64)]
     before: npt.NDArray[np.int64] = np.cumsum(change) - change
     return before

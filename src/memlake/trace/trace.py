@@ -257,7 +257,7 @@ class Trace:
     @cached_property
     def num_allocations(self) -> int:
         """The number of allocations. Their ids are the numbers below it."""
-        return int(np.count_nonzero(self.op == Op.ALLOCATE))
+        return int(np.count_nonzero(self.op == Op.ALLOCATE.value))
 
     @cached_property
     def num_streams(self) -> int:
@@ -281,7 +281,7 @@ class Trace:
     @cached_property
     def steps(self) -> tuple[Step, ...]:
         """The steps in order. Rows before the first step belong to no step."""
-        starts = np.flatnonzero(self.op == Op.STEP).tolist()
+        starts = np.flatnonzero(self.op == Op.STEP.value).tolist()
         stops = [*starts[1:], len(self)]
         return tuple(Step(int(self.id[start]), start, stop) for start, stop in zip(starts, stops, strict=False))
 

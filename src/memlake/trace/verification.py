@@ -213,7 +213,7 @@ def _segment_tuple(segment: RecordedSegment) -> tuple[int, int, int, bool, bool,
 
 
 def _allocates(trace: Trace) -> Any:
-    return (trace.op == Op.ALLOCATE) & (trace.bytes > 0) & ~refused_rows(trace)
+    return (trace.op == Op.ALLOCATE.value) & (trace.bytes > 0) & ~refused_rows(trace)
 
 
 def _different_addresses(
