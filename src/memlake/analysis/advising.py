@@ -141,8 +141,8 @@ class Advice(Printable, report="advice"):
         more = ""
         if lake is not None:
             more = (
-                f" The memory would suffice: memlake's lake holds {format_bytes(lake.peak_held)}, but PyTorch cannot "
-                "use it by a setting."
+                f" The memory would suffice: memlake's lake holds {format_bytes(lake.peak_held)}, and "
+                "memlake.torch.install() makes PyTorch use it, which was not tried on a GPU yet."
             )
         only = f" {self.needs[0].name} leaves only the allocator without expandable segments." if self.needs else ""
         return f"No tried setting of PyTorch makes the job fit on {device}.{only}{more}"
