@@ -140,9 +140,11 @@ class Advice(Printable, report="advice"):
         lake = next((result for result in self.comparison if result.policy == "lake" and result.fits), None)
         more = ""
         if lake is not None:
+            # lake maps memory as expandable segments do, so what a job needs may break with it as well.
+            served = f"; whether it serves {self.needs[0].name} is not known" if self.needs else ""
             more = (
                 f" The memory would suffice: memlake's lake holds {format_bytes(lake.peak_held)}, and "
-                "memlake.torch.install() makes PyTorch use it, which was not tried on a GPU yet."
+                f"memlake.torch.install() makes PyTorch use it, which was not tried on a GPU yet{served}."
             )
         only = f" {self.needs[0].name} leaves only the allocator without expandable segments." if self.needs else ""
         return f"No tried setting of PyTorch makes the job fit on {device}.{only}{more}"

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,14 @@ def test_a_job_whose_own_setting_is_ruled_out_is_told_so(file_of):
     assert [need.name for need in advice.needs] == ["wsl", "ipc"]
     assert advice.recommendation.line.startswith("PYTORCH_ALLOC_CONF=expandable_segments:False")
     assert not memlake.advise(path, "4GiB").is_ruled_out
+
+
+def test_lake_is_named_where_no_setting_of_pytorch_suffices_with_what_is_not_known_of_it(offload):
+    advice = memlake.advise(offload, "59.2GiB", needs="ipc")
+    assert (advice.outcome, advice.recommendation) == ("oom", None)
+    assert "memlake.torch.install() makes PyTorch use it, which was not tried on a GPU yet; whether" in advice.sentence
+    assert advice.sentence.endswith("whether it serves ipc is not known.")
+    assert replace(advice, needs=()).sentence.endswith("which was not tried on a GPU yet.")
 
 
 def test_a_job_that_fits_well_keeps_its_settings(file_of):
