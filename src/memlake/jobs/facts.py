@@ -40,6 +40,13 @@ class JobFacts:
     capacity: int | None
     programs: frozenset[str]
 
+    @property
+    def ran_under(self) -> str:
+        """The allocator of the job with its settings, as text; empty if the file does not tell."""
+        if self.settings.memlake:
+            return f"memlake ({self.settings.memlake})"
+        return "" if self.settings.policy is None else self.settings.policy.label
+
 
 def facts_of(trace: Trace) -> JobFacts:
     """Returns what a trace tells about its job."""
@@ -64,7 +71,7 @@ def differences_of(every: Mapping[str, JobFacts]) -> tuple[str, ...]:
         _different_versions({label: facts.settings.torch for label, facts in every.items()}),
         _different(
             "settings",
-            {label: policy.label for label, facts in every.items() if (policy := facts.settings.policy) is not None},
+            {label: facts.ran_under for label, facts in every.items() if facts.ran_under},
         ),
         _different_sizes({label: facts.capacity for label, facts in every.items() if facts.capacity}),
         _different_programs({label: facts.programs for label, facts in every.items() if facts.programs}),

@@ -32,11 +32,11 @@ def page_of(found: JobOverview, *, num_sites: int = 10, steps: bool = False) -> 
         steps: whether to show the steps of the worst rank.
     """
     page = Page()
-    settings = found.ranks[0].facts.settings
+    facts = found.ranks[0].facts
     more = ""
-    if found.is_one_job and settings.policy is not None:
-        where = "torch_npu" if settings.accelerator == "npu" else "torch"
-        more = f"; {where} {settings.torch} (by the form of the files), ran under {settings.policy.label}"
+    if found.is_one_job and facts.ran_under:
+        where = "torch_npu" if facts.settings.accelerator == "npu" else "torch"
+        more = f"; {where} {facts.settings.torch} (by the form of the files), ran under {facts.ran_under}"
     add_head(page, found, more)
     is_all_complete = not histories(found.ranks)
     headers = (rank_column(found), *(() if is_all_complete else ("history",)), "ran out of memory")

@@ -36,6 +36,15 @@ def test_versions_of_torch_differ_if_none_can_have_written_both(facts):
     assert differences(facts(scattered_job()), facts(state)) == ()
 
 
+def test_a_rank_that_ran_under_memlake_differs(facts):
+    other = scattered_job()
+    other.settings["PYTORCH_CUDA_ALLOC_CONF"] = "memlake:lake;limit:90%"
+    assert facts(other).ran_under == "memlake (lake,limit:90%)"
+    (what,) = differences(facts(scattered_job()), facts(other))
+    assert what == "settings (caching: 0; memlake (lake,limit:90%): 1)"
+    assert differences(facts(other), facts(other)) == ()
+
+
 def test_settings_differ(facts):
     other = scattered_job()
     other.settings["max_split_size"] = 64 * 2**20
