@@ -14,8 +14,15 @@ def fenced(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 
 
-def test_the_first_example_runs_and_prints_what_its_comments_say(tmp_path):
+def test_the_first_example_is_the_line_for_pytorch():
     example = fenced("python")[0]
+    done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, check=False)
+    # The tests have a PyTorch without CUDA, or none.
+    assert "ConfigError: this PyTorch" in done.stderr or "ConfigError: PyTorch is not installed" in done.stderr
+
+
+def test_the_example_of_a_pool_runs_and_prints_what_its_comments_say(tmp_path):
+    example = fenced("python")[1]
     assert len(example.splitlines()) <= 25
     promised = re.findall(r"print\(.*\)\s+# (.+)", example)
     done = subprocess.run([sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, check=False)

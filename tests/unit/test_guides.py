@@ -81,6 +81,13 @@ def test_pools_as_cuda_has_them_run_from_top_to_bottom():
     assert said.endswith("1 0 0\n")
 
 
+def test_memlake_in_pytorch_says_what_it_needs():
+    """The guide pytorch.md needs a PyTorch with CUDA; without one its first line raises an error that it lists."""
+    first = re.findall(r"^```python\n(.*?)^```", (GUIDES / "pytorch.md").read_text(), re.MULTILINE | re.DOTALL)[0]
+    done = subprocess.run([sys.executable, "-c", first], capture_output=True, text=True, check=False)
+    assert "without CUDA" in done.stderr or "PyTorch is not installed" in done.stderr
+
+
 @pytest.mark.parametrize("guide", sorted(path.name for path in GUIDES.glob("*.md")))
 def test_every_guide_has_code_that_is_run_here(guide):
     assert guide in Path(__file__).read_text()
