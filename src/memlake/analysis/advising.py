@@ -11,6 +11,7 @@ from memlake.analysis.choosing import choose, material_of, merit_of, setting_for
 from memlake.analysis.chosen_policies import chosen_policies
 from memlake.analysis.comparing import Comparison, compare
 from memlake.analysis.needs import Need, chosen_needs
+from memlake.analysis.setting import Setting
 from memlake.analysis.workers import run_all
 from memlake.policies import CachingOptions, TorchOptions
 from memlake.printable import Printable
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Sequence
 
-    from memlake.analysis.setting import Setting
     from memlake.replaying.result import ReplayResult
     from memlake.trace import Trace
     from memlake.trace.peak import PeakRow
@@ -32,6 +32,8 @@ __all__ = ["Advice", "advise"]
 
 _MOST_SITES = 5
 _SHOWN = frozenset({"caching", "expandable", "lake"})
+_MEMLAKE = "import memlake.torch; memlake.torch.install()"
+_NOT_ON_A_GPU = "at the beginning of the program; it was not tried on a GPU yet"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +115,26 @@ class Advice(Printable, report="advice"):
         """Returns the names of the needs that rule out the options of a result."""
         return tuple(need.name for need in self.needs if need.rules_out(result.options))
 
+    @property
+    def with_memlake(self) -> Setting | None:
+        """memlake as PyTorch's allocator, if it holds less or stalls less often than the best setting; else None.
+
+        It is not proposed for a job with needs: memlake maps memory as expandable segments do, and which needs it
+        serves is not known. `memlake.torch` supports PyTorch 2.6 and later.
+        """
+        settings = self.comparison.settings
+        if self.needs or settings.memlake or settings.accelerator != "cuda" or settings.torch.is_before((2, 6)):
+            return None
+        best = self.own if self.recommendation is None else self.recommendation.result
+        lake = next((result for result in self.comparison if result.policy == "lake" and result.outcome == "ok"), None)
+        if lake is None or not best.fits:
+            return None
+        is_smaller = lake.peak_held + material_of(self.lower_bound) <= best.peak_held
+        if not is_smaller and lake.stalls >= best.stalls:
+            return None
+        steps = 0 if self.recommendation is None else self.recommendation.num_steps
+        return Setting(result=lake, own=self.own, line=_MEMLAKE, note=_NOT_ON_A_GPU, num_steps=steps)
+
     def __repr__(self) -> str:
         line = "no other setting" if self.recommendation is None else self.recommendation.line
         return f"<memlake.Advice for {format_bytes(self.comparison.capacity)}: {self.outcome}, {line}>"
@@ -172,6 +194,7 @@ class Advice(Printable, report="advice"):
             "lower_bound": self.lower_bound,
             "overhead": self.overhead if self.tried and self.own.ran else None,
             "overhead_sentence": self.overhead_sentence if self.tried and self.own.ran else "",
+            "with_memlake": None if self.with_memlake is None else self.with_memlake.to_json(),
             "needs": [{"need": need.name, "sentence": need.sentence} for need in self.needs],
             "policies": policies,
             "tried": [

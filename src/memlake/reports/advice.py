@@ -55,6 +55,7 @@ def page_of(advice: Advice) -> Page:
     page.line()
     if advice.recommendation is None:
         page.paragraph(advice.sentence)
+        _add_memlake(page, advice)
         return page
     page.line("Recommendation:")
     add_setting(page, advice.recommendation)
@@ -63,10 +64,18 @@ def page_of(advice: Advice) -> Page:
         page.line("Alternatives:")
         for setting in advice.alternatives:
             add_setting(page, setting)
+    _add_memlake(page, advice)
     if comparison.after_oom:
         page.line()
         page.paragraph(comparison.after_oom)
     return page
+
+
+def _add_memlake(page: Page, advice: Advice) -> None:
+    if (setting := advice.with_memlake) is not None:
+        page.line()
+        page.line("With memlake as PyTorch's allocator:")
+        add_setting(page, setting)
 
 
 def _line(result: ReplayResult, advice: Advice) -> tuple[str, ...]:

@@ -92,6 +92,23 @@ def test_lake_is_named_where_no_setting_of_pytorch_suffices_with_what_is_not_kno
     assert replace(advice, needs=()).sentence.endswith("which was not tried on a GPU yet.")
 
 
+def test_memlake_is_named_where_it_stalls_less_often_than_the_best_setting(offload):
+    advice = memlake.advise(offload, capacity="64GiB")
+    setting = advice.with_memlake
+
+    assert setting.line == "import memlake.torch; memlake.torch.install()"
+    assert setting.result.policy == "lake"
+    assert setting.result.stalls < advice.recommendation.result.stalls
+    assert "not tried on a GPU" in setting.note
+    assert setting.line in str(advice)
+    assert advice.to_json()["with_memlake"]["line"] == setting.line
+
+
+def test_memlake_is_not_named_where_it_is_no_better_or_not_known_to_serve(offload):
+    assert memlake.advise(offload, capacity="200GiB").with_memlake is None
+    assert memlake.advise(offload, capacity="64GiB", needs=["cuda-graphs"]).with_memlake is None
+
+
 def test_a_job_that_fits_well_keeps_its_settings(file_of):
     job = TorchJob(4096)
     for _ in range(3):
