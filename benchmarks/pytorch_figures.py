@@ -113,11 +113,11 @@ def scripts(names: list[str]) -> list[Path]:
     return [path for path in found if not names or path.stem in names]
 
 
-def losses(table: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A sentence for every figure in which memlake is worse than expandable segments."""
+def losses(table: Mapping[str, Mapping[str, Any]], peer: str = "expandable") -> list[str]:
+    """A sentence for every figure in which memlake is worse than one of PyTorch's allocators."""
     found = []
     for name, row in table.items():
-        ours, theirs = row["memlake"], row["expandable"]
+        ours, theirs = row["memlake"], row[peer]
         if theirs["runs"] and not ours["runs"]:
             found.append(f"{name}: runs out of memory on 80 GiB")
             continue
@@ -207,11 +207,11 @@ def write(table: Mapping[str, Mapping[str, Any]]) -> None:
     TABLE.write_text(json.dumps({"losses": losses(whole), "programs": table}, indent=1, sort_keys=True) + "\n")
     before, _, rest = PAGE.read_text().partition("<!-- the table -->\n")
     behind = re.split(r"(?=<!-- end of the table -->)", rest)[-1]
-    listed = "".join(f"- {sentence}\n" for sentence in losses(whole)) or "None.\n"
-    PAGE.write_text(
-        f"{before}<!-- the table -->\n\n{markdown(whole)}\n"
-        f"Figures in which memlake is worse than expandable segments:\n\n{listed}\n{behind}"
-    )
+    worse = ""
+    for peer, called in (("expandable", "expandable segments"), ("native", "PyTorch's native allocator")):
+        listed = "".join(f"- {sentence}\n" for sentence in losses(whole, peer)) or "None.\n"
+        worse += f"Figures in which memlake is worse than {called}:\n\n{listed}\n"
+    PAGE.write_text(f"{before}<!-- the table -->\n\n{markdown(whole)}\n{worse}{behind}")
 
 
 def main() -> int:
