@@ -30,8 +30,7 @@ class Allocator final : public CUDAAllocator {
   /// own allocator.
   void configure(const std::string& conf, uint64_t served) {
     for (const auto& memory : devices_) memory->configure(conf);
-    shown_conf_ = conf;
-    std::replace(shown_conf_.begin(), shown_conf_.end(), ',', ';');
+    attachments_.set_configuration(conf);
     served_.store(served);
     note_outside();  // PyTorch's own allocator may have worked alone before
   }
@@ -386,7 +385,7 @@ class Allocator final : public CUDAAllocator {
   void add_to(SnapshotInfo& snapshot, bool with_traces) {
     // So that a reader of the snapshot knows which allocator it shows. The text is PyTorch's "key:value,key:value".
     std::string& settings = snapshot.config_metadata.last_allocator_settings;
-    settings += (settings.empty() ? "memlake:" : ",memlake:") + shown_conf_;
+    settings += (settings.empty() ? "memlake:" : ",memlake:") + attachments_.configuration();
     const auto to_unix_time = clock_.makeConverter();
     for (size_t device = 0; device < kMostDevices; ++device) {
       const DeviceMemory& memory = *devices_[device];
@@ -421,7 +420,6 @@ class Allocator final : public CUDAAllocator {
   Attachments attachments_;
   std::unique_ptr<DeviceMemory> devices_[kMostDevices];
   std::atomic<uint64_t> served_{0};
-  std::string shown_conf_;
   std::atomic<bool> is_initialized_{false};
 };
 

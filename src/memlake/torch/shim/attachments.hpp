@@ -1,7 +1,8 @@
 #pragma once
 
-// Attachments: what a program hung on the allocator for all devices: the text that entries of the history carry.
+// Attachments: texts that snapshots and histories carry: the program's own, and memlake's configuration.
 
+#include <algorithm>
 #include <mutex>
 #include <string>
 
@@ -15,6 +16,17 @@ class Attachments {
     const std::lock_guard lock(mutex_);
     metadata_ = metadata;
   }
+  /// `conf`: as for memlake_pool_create(). In PyTorch's settings a comma separates keys, so there it becomes a
+  /// semicolon.
+  void set_configuration(std::string conf) {
+    std::replace(conf.begin(), conf.end(), ',', ';');
+    const std::lock_guard lock(mutex_);
+    configuration_ = std::move(conf);
+  }
+  std::string configuration() const {
+    const std::lock_guard lock(mutex_);
+    return configuration_;
+  }
   std::string metadata() const {
     const std::lock_guard lock(mutex_);
     return metadata_;
@@ -23,6 +35,7 @@ class Attachments {
  private:
   mutable std::mutex mutex_;
   std::string metadata_;
+  std::string configuration_;
 };
 
 }  // namespace memlake_torch

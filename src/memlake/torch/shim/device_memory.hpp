@@ -129,16 +129,15 @@ class DeviceMemory {
 
   /// The share of the device that PyTorch may use, in both allocators together.
   double fraction() {
-    const std::lock_guard lock(mutex_);
-    return fraction_of_device();
+    double known = fraction_.load();
+    if (known >= 0) return known;
+    const double found = native_.initialized() ? native_.getMemoryFraction(device_) : 1;
+    return fraction_.compare_exchange_strong(known, found) ? found : known;
   }
   void set_fraction(double fraction) {
     native_.setMemoryFraction(fraction, device_);  // refuses what is not from 0 to 1
-    {
-      const std::lock_guard lock(mutex_);
-      fraction_ = fraction;
-      has_fraction_.store(fraction < 1);
-    }
+    fraction_.store(fraction);
+    has_fraction_.store(fraction < 1);
     if (fraction >= 1 && present_pool() != nullptr) memlake_torch_fraction(1, device_);
     apply_fraction();
   }
@@ -219,11 +218,6 @@ class DeviceMemory {
     tell_outside(pool, outside);
   }
 
-  double fraction_of_device() {
-    if (fraction_ < 0) fraction_ = native_.initialized() ? native_.getMemoryFraction(device_) : 1;
-    return fraction_;
-  }
-
   /// Free and total bytes of the device.
   std::pair<size_t, size_t> memory_info() const {
     const c10::DeviceGuard guard(c10::Device(c10::kCUDA, device_));
@@ -245,6 +239,7 @@ class DeviceMemory {
 
   memlake_pool* make_pool() {
     memlake_pool* made = nullptr;
+    has_fraction_.store(fraction() < 1);
     {
       const std::lock_guard lock(mutex_);
       if (memlake_pool* const pool = present_pool()) return pool;
@@ -253,7 +248,6 @@ class DeviceMemory {
       memlake_pool_count_by_size(made);
       if (settings_.is_wanted()) observe(made);
       for (const DeviceIndex peer : peers_) enable_peer(made, peer);
-      has_fraction_.store(fraction_of_device() < 1);
       pool_.store(made, std::memory_order_release);
     }
     tell_pool_of_outside(made);
@@ -323,9 +317,9 @@ class DeviceMemory {
   }
 
   /// For a request that memlake refused: everything that may give memory back elsewhere, then once more. At last
-  /// PyTorch's own allocator is asked: it may take the request from a MemPool that allows it, and when it fails, it does
-  /// everything that a program expects of a failure: it counts, it tells the profiler, the history and the observers,
-  /// also those that were attached before memlake was installed.
+  /// PyTorch's own allocator is asked: it may take the request from a MemPool that allows it, and when it fails, it
+  /// does everything that a program expects of a failure: it counts, it tells the profiler, the history and the
+  /// observers, also those that were attached before memlake was installed.
   [[gnu::cold]] void* take_when_scarce(memlake_pool* pool, size_t size, cudaStream_t stream) {
     require_out_of_memory();
     for (const auto& name : c10::FreeCudaMemoryCallbacksRegistry()->Keys())
@@ -429,11 +423,13 @@ class DeviceMemory {
   std::atomic<memlake_pool*> pool_{nullptr};
   std::atomic<bool> has_earlier_{false};
   std::atomic<bool> has_fraction_{false};
-  mutable std::mutex mutex_;  // guards the members below and the making of the pool
+  std::atomic<double> fraction_{-1};  // what the program set; negative: not known yet
+  // Guards the members below and the making of the pool. PyTorch's own allocator is not called under it: its lock is
+  // held when it calls make_room().
+  mutable std::mutex mutex_;
   std::string conf_;
   std::vector<memlake_pool*> earlier_;  // pools of earlier configurations
   std::vector<DeviceIndex> peers_;
-  double fraction_ = -1;  // what the program set; negative: not known yet
 };
 
 }  // namespace memlake_torch

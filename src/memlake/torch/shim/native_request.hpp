@@ -1,8 +1,8 @@
 #pragma once
 
-// NativeRequest: a request of PyTorch's own allocator that the calling thread makes. When that allocator finds no cached
-// memory, and before it asks the driver, it calls PyTorch's callbacks. There memlake gives its cached memory back if the
-// device has no room for the request: a failure would be counted and told although memory is there.
+// NativeRequest: a request of PyTorch's own allocator that the calling thread makes. When that allocator finds no
+// cached memory, and before it asks the driver, it calls PyTorch's callbacks. There memlake gives its cached memory
+// back if the device has no room for the request: a failure would be counted and told although memory is there.
 
 #include "device_memory.hpp"
 #include "torch_types.hpp"

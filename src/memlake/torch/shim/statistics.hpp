@@ -27,7 +27,7 @@ void for_each_level(Stats& stats, Counts& counts, Visit visit) {
 
 /// Adds memlake's counts to the statistics of PyTorch's allocator. The peaks of the counts are those of both.
 inline void add(DeviceStats& sum, const memlake_pool_counts_t& counts) {
-  for_each_level(sum, counts, [](StatArray& stats, const memlake_count_t (&levels)[3]) {
+  for_each_level(sum, counts, [](StatArray& stats, const memlake_count_t(&levels)[3]) {
     for (size_t k = 0; k < 3; ++k) {
       stats[k].current += levels[k].current;
       stats[k].peak = std::max(stats[k].peak, levels[k].peak);
@@ -45,7 +45,7 @@ inline void add(DeviceStats& sum, const memlake_pool_counts_t& counts) {
 /// No peak is below the present value. A pool is not told of changes outside it while memlake is uninstalled.
 inline void raise_peaks(DeviceStats& stats) {
   memlake_pool_counts_t none{};
-  for_each_level(stats, none, [](StatArray& levels, const memlake_count_t (&)[3]) {
+  for_each_level(stats, none, [](StatArray& levels, const memlake_count_t(&)[3]) {
     for (Stat& level : levels) level.peak = std::max(level.peak, level.current);
   });
 }
@@ -54,7 +54,7 @@ inline void raise_peaks(DeviceStats& stats) {
 inline void tell_outside(memlake_pool* pool, const DeviceStats& native) {
   memlake_pool_counts_t outside{};
   outside.struct_size = sizeof(outside);
-  for_each_level(native, outside, [](const StatArray& stats, memlake_count_t (&levels)[3]) {
+  for_each_level(native, outside, [](const StatArray& stats, memlake_count_t(&levels)[3]) {
     for (size_t k = 0; k < 3; ++k) levels[k].current = stats[k].current;
   });
   memlake_pool_count_outside(pool, &outside);
