@@ -13,7 +13,7 @@ import pytest
 import memlake
 from helpers.torch_snapshots import MIB, Refused, TorchJob
 from memlake.cli import main
-from memlake.reports.health import examine
+from memlake.reports.health import Finding, Health
 from memlake.reports.page import Page
 from memlake.trace import Op
 
@@ -48,7 +48,10 @@ def results(given, capacity="1GiB"):
         "advise": memlake.advise(given, capacity),
         "show": memlake.overview(given),
         "peak": memlake.Trace.load(given).peak() if isinstance(given, str) else given.peak(),
-        "doctor": examine(),
+        # Not examine(): in the process of the tests other tests have made the emulator its driver.
+        "doctor": Health(
+            (Finding("memlake", "version", "good", "1"), Finding("system", "limit", "missing", "2", "Raise it."))
+        ),
     }
 
 
