@@ -50,7 +50,7 @@ def results(given, capacity="1GiB"):
         "peak": memlake.Trace.load(given).peak() if isinstance(given, str) else given.peak(),
         # Not examine(): in the process of the tests other tests have made the emulator its driver.
         "doctor": Health(
-            (Finding("memlake", "version", "good", "1"), Finding("system", "limit", "missing", "2", "Raise it."))
+            (Finding("memlake", "version", "ok", "1"), Finding("system", "limit", "note", "2", "Raise it."))
         ),
     }
 
