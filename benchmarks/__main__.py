@@ -7,7 +7,9 @@ from benchmarks import (
     abi_threads,
     custom_pool,
     demo_memory,
+    emulator_copy,
     emulator_cycle,
+    emulator_start,
     lake_figures,
     million_rows,
     pool_calls,
@@ -23,6 +25,8 @@ from benchmarks.figures import SkippedError
 
 BENCHMARKS = {
     "emulator_cycle": emulator_cycle.measure,
+    "emulator_start": emulator_start.measure,
+    "emulator_copy": emulator_copy.measure,
     "python_call": python_call.measure,
     "pool_calls": pool_calls.measure,
     "custom_pool": custom_pool.measure,

@@ -101,7 +101,8 @@ std::uint64_t Chunks::create(std::uint64_t size, const CUmemAllocationProp& prop
 }
 
 void Chunks::charge(Chunk& chunk) {
-  (chunk.device != nullptr ? chunk.device->used : devices_.host().used) += chunk.size;
+  if (chunk.device != nullptr) return chunk.device->charge(chunk.size);
+  devices_.host().used += chunk.size;
 }
 
 Handle& Chunks::add_handle(Chunk& chunk) {

@@ -32,7 +32,13 @@ class Clock {
     for (const auto& [stream, position] : other.entries_) note(stream, position);
   }
 
-  /// Removes streams. A removed stream counts as not ordered, which is always safe.
+  /// Whether `is_before` selects everything that the clock has: stream and position.
+  template <class IsBefore>
+  [[nodiscard]] bool is_all(IsBefore&& is_before) const {
+    return std::ranges::all_of(entries_, [&](const Entry& entry) { return is_before(entry.first, entry.second); });
+  }
+
+  /// Removes streams. A removed stream counts as not ordered.
   template <class IsGone>
   void forget(IsGone&& is_gone) {
     std::erase_if(entries_, [&](const Entry& entry) { return is_gone(entry.first); });

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cctype>
-#include <charconv>
 #include <initializer_list>
 #include <iterator>
 #include <utility>
 
 #include "kernel_limits.hpp"
 #include "refusal.hpp"
+#include "settings_text.hpp"
 
 namespace memlake::emulator {
 
@@ -36,28 +35,7 @@ constexpr unsigned kNvidiaRelaxes = 0b1111111U & ~(1U << static_cast<unsigned>(S
 constexpr std::string_view kKeys =
     "devices, memory, granularity, recommended, peers, profile, relax, backing, streams, aliasing, pool_segment, "
     "driver, "
-    "poison, name, report, ledger";
-
-std::vector<std::string_view> split(std::string_view whole, char separator) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const auto at = whole.find(separator);
-    parts.push_back(whole.substr(0, at));
-    if (at == std::string_view::npos) return parts;
-    whole.remove_prefix(at + 1);
-  }
-}
-
-std::string_view trimmed(std::string_view part) {
-  while (!part.empty() && std::isspace(static_cast<unsigned char>(part.front())) != 0) part.remove_prefix(1);
-  while (!part.empty() && std::isspace(static_cast<unsigned char>(part.back())) != 0) part.remove_suffix(1);
-  return part;
-}
-
-bool read_number(std::string_view text, std::uint64_t& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc{} && end == text.data() + text.size() && !text.empty();
-}
+    "poison, kernels, name, report, ledger";
 
 std::uint64_t parse_number(std::string_view key, std::string_view value, std::string_view what) {
   std::uint64_t number = 0;
@@ -200,6 +178,8 @@ GroupConfig parse_config(std::string_view config) {
       group.driver_version = static_cast<int>(version);
     } else if (key == "poison") {
       device.poison = parse_choice<bool>(key, value, {{"on", true}, {"off", false}});
+    } else if (key == "kernels") {
+      device.kernels = parse_choice<Kernels>(key, value, {{"refuse", Kernels::refuse}, {"skip", Kernels::skip}});
     } else if (key == "name") {
       device.name = value;
     } else if (key == "report") {

@@ -28,6 +28,8 @@ enum class Switch : unsigned {
 enum class Profile { strict, nvidia };
 enum class Backing { host, none };
 enum class StreamMode { threads, manual };
+/// What happens to a launch of a kernel: the emulator has no processor that could run it.
+enum class Kernels { refuse, skip };
 /// How a chunk may be mapped while another mapping of it exists: not at all, whole, or also in part.
 enum class Aliasing { none, whole, prefix };
 
@@ -46,6 +48,7 @@ struct DeviceConfig {
   Aliasing aliasing = Aliasing::prefix;
   std::uint64_t pool_segment = std::uint64_t{32} << 20;  ///< a pool makes smaller segments only if memory is short
   bool poison = false;
+  Kernels kernels = Kernels::refuse;
   std::string name = "memlake emulated GPU";
   unsigned relaxed = 0;  ///< bit set of Switch
 

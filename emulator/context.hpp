@@ -2,6 +2,7 @@
 
 // Contexts: the device that a thread works on, and the sticky error after its work failed.
 
+#include <array>
 #include <cstdint>
 #include <set>
 #include <unordered_map>
@@ -13,14 +14,24 @@
 
 namespace memlake::emulator {
 
+/// Scheduling, mapping, coredump and sync bits.
+inline constexpr unsigned kContextFlags = 0xFF;
+
 struct Context {
+  static constexpr int kDefaultSharedConfig = 1;  ///< four bytes per bank
+
   std::uint64_t handle;
   Device* device;
   bool is_primary;
   unsigned flags = 0;
   CUresult sticky = CUDA_SUCCESS;  ///< set by failed work; every later call on the context returns it
   bool is_ending = false;          ///< the program can no longer use it; its work is being finished
-  std::set<std::uint64_t> peers;   ///< contexts whose plain allocations this one may access (cuCtxEnablePeerAccess)
+  unsigned attachments = 1;        ///< cuCtxCreate and each cuCtxAttach; cuCtxDetach takes one away
+  /// cuCtxGetLimit: stack, printf buffer, heap, depth and number of launches by kernels, L2 fetches, persisting L2.
+  std::array<std::size_t, 7> limits = {1024, 1 << 20, 8 << 20, 2, 2048, 64, 0};
+  int cache_config = 0;
+  int shared_config = kDefaultSharedConfig;
+  std::set<std::uint64_t> peers;  ///< contexts whose plain allocations this one may access (cuCtxEnablePeerAccess)
 };
 
 class Contexts {

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstring>
+#include <numeric>
 
 #include "kernel_limits.hpp"
 #include "refusal.hpp"
@@ -15,6 +17,7 @@ namespace {
 
 constexpr int kLastAttribute = 147;  // CUDA 13.0
 constexpr int kPciBusId = 33;
+constexpr int kPciDomain = 50;
 constexpr std::uint64_t kSmallestAlignment = std::uint64_t{2} << 20;
 
 constexpr std::array<int, kLastAttribute + 1> kAttributes = [] {
@@ -38,41 +41,96 @@ const std::shared_ptr<HeapFile>& Device::heap_file() {
   return heap;
 }
 
-cuda::CUuuid Device::uuid() const {
-  // The same ordinal has the same UUID in every process, as one GPU has.
+cuda::CUuuid uuid_of(int number) {
+  // The first bytes differ between devices, so that a short prefix names one of them.
+  const std::uint32_t mixed = (static_cast<std::uint32_t>(number) + 1) * 0x9E3779B1U;  // odd: no two numbers collide
   cuda::CUuuid uuid{};
-  std::memcpy(uuid.bytes, "memlake-emul", 12);
-  std::memcpy(uuid.bytes + 12, &ordinal, sizeof ordinal);
+  for (int i = 0; i < 4; ++i) uuid.bytes[i] = static_cast<char>(mixed >> (24 - 8 * i));
+  std::memcpy(uuid.bytes + 4, "memlake-emul", 12);
   return uuid;
 }
 
+std::string uuid_text(int number) {
+  const cuda::CUuuid uuid = uuid_of(number);
+  std::string text = "GPU-";
+  for (int i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    char digits[3];
+    std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned char>(uuid.bytes[i]));
+    text += digits;
+  }
+  return text;
+}
+
+PciPlace pci_place(int number) {
+  const auto bus = static_cast<unsigned>(number) + 1;
+  return {bus >> 8, bus & 0xFF};
+}
+
+std::optional<PciPlace> parse_pci_place(const char* text) {
+  unsigned domain = 0, bus = 0, device = 0, function = 0;
+  int end = 0;
+  const auto is_whole = [&] { return end > 0 && text[end] == '\0'; };
+  bool is_read = std::sscanf(text, "%x:%x:%x.%x%n", &domain, &bus, &device, &function, &end) == 4 && is_whole();
+  if (!is_read) {
+    function = 0;
+    is_read = std::sscanf(text, "%x:%x:%x%n", &domain, &bus, &device, &end) == 3 && is_whole();
+  }
+  if (!is_read) {
+    domain = 0;
+    is_read = std::sscanf(text, "%x:%x.%x%n", &bus, &device, &function, &end) == 3 && is_whole();
+  }
+  if (!is_read || device != 0 || function != 0) return std::nullopt;
+  return PciPlace{domain, bus};
+}
+
+int Device::common_attribute(int id) { return kAttributes[static_cast<std::size_t>(id)]; }
+
 std::optional<int> Device::attribute(int id) const {
   if (id < 1 || id > kLastAttribute) return std::nullopt;
-  if (id == kPciBusId) return ordinal + 1;
+  if (id == kPciBusId) return static_cast<int>(pci_place(number).bus);
+  if (id == kPciDomain) return static_cast<int>(pci_place(number).domain);
   return kAttributes[static_cast<std::size_t>(id)];
 }
 
 int Devices::add(const GroupConfig& group) {
+  std::vector<int> all(static_cast<std::size_t>(group.devices));
+  std::iota(all.begin(), all.end(), 0);
+  return add(group, all);
+}
+
+int Devices::add(const GroupConfig& group, std::span<const int> visible) {
   const int first = count();
   std::vector<std::unique_ptr<Device>> made;
   if (group.device.backing == Backing::host) raise_descriptor_limit();
-  for (int i = 0; i < group.devices; ++i) {
-    auto device = std::make_unique<Device>(Device{.ordinal = first + i, .config = group.device, .peers = {}});
-    for (int j = 0; j < group.devices; ++j)
-      if (i != j && group.peers[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)])
-        device->peers.push_back(first + j);
+  for (const int place : visible) {
+    auto device = std::make_unique<Device>(Device{.ordinal = first + static_cast<int>(made.size()),
+                                                  .number = next_number_ + place,
+                                                  .config = group.device,
+                                                  .peers = {}});
+    for (std::size_t other = 0; other < visible.size(); ++other)
+      if (other != made.size() &&
+          group.peers[static_cast<std::size_t>(place)][static_cast<std::size_t>(visible[other])])
+        device->peers.push_back(first + static_cast<int>(other));
     made.push_back(std::move(device));
   }
   std::ranges::move(made, std::back_inserter(all_));
-  update_alignment();
+  next_number_ += group.devices;
+  update();
   return first;
+}
+
+const Device* Devices::numbered(int number) const {
+  const auto found =
+      std::ranges::find_if(all_, [&](const auto& device) { return device->is_open && device->number == number; });
+  return found == all_.end() ? nullptr : found->get();
 }
 
 void Devices::close(Device& device) {
   device.is_open = false;
   device.primary_retains = 0;
   device.heap.reset();  // the file lives on while memory lies in it
-  update_alignment();
+  update();
 }
 
 Device& Devices::find(int ordinal) {
@@ -92,10 +150,25 @@ bool Devices::is_strict() const {
   return std::ranges::any_of(all_, [](const auto& device) { return device->is_open && device->is_strict(); });
 }
 
-void Devices::update_alignment() {
-  address_alignment_ = kSmallestAlignment;
+bool Devices::are_host_backed() const {
+  return std::ranges::all_of(all_, [](const auto& device) { return !device->is_open || device->is_host_backed(); });
+}
+
+unsigned Devices::relaxed() const {
+  unsigned common = ~0U;
   for (const auto& device : all_)
-    if (device->is_open) address_alignment_ = std::max(address_alignment_, device->config.recommended);
+    if (device->is_open) common &= device->config.relaxed;
+  return common;
+}
+
+void Devices::update() {
+  address_alignment_ = kSmallestAlignment;
+  managed_.total = HostMemory::total();
+  for (const auto& device : all_) {
+    if (!device->is_open) continue;
+    address_alignment_ = std::max(address_alignment_, device->config.recommended);
+    managed_.total += device->config.memory;
+  }
 }
 
 }  // namespace memlake::emulator

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <vector>
 
+#include "visible_devices.hpp"
+
 namespace memlake::emulator {
 
 namespace {
@@ -43,23 +45,53 @@ Driver& Driver::instance() {
   return *driver;
 }
 
-void Driver::add_devices_of_environment() {
+void Driver::read_environment() {
   if (has_read_environment_) return;
-  if (const char* config = std::getenv("MEMLAKE_EMULATOR"); config != nullptr && *config != '\0') {
-    add_group(parse_config(config));  // a bad one throws here, each time it is tried
-  }
+  if (const char* config = std::getenv("MEMLAKE_EMULATOR"); config != nullptr && *config != '\0')
+    first_ = parse_config(config);
   has_read_environment_ = true;
 }
 
-void Driver::initialize() {
+int Driver::version() const {
+  if (has_first_) return version_;
+  if (has_read_environment_) return first_ ? first_->driver_version.value_or(version_) : version_;
+  const char* config = std::getenv("MEMLAKE_EMULATOR");
   try {
-    add_devices_of_environment();
+    return config == nullptr ? version_ : parse_config(config).driver_version.value_or(version_);
+  } catch (const Refusal&) {
+    return version_;  // cuInit refuses it
+  }
+}
+
+const GroupConfig* Driver::first_devices() {
+  try {
+    read_environment();
   } catch (const Refusal& refusal) {
     std::fprintf(stderr, "memlake emulator: MEMLAKE_EMULATOR: %s\n", refusal.sentence.c_str());
     refuse(CUDA_ERROR_NO_DEVICE, "MEMLAKE_EMULATOR: ", refusal.sentence);
   }
-  if (devices.count() == 0) add_devices(parse_config(""));
+  if (!first_ && devices.next_number() == 0) first_ = parse_config("");
+  return first_ ? &*first_ : nullptr;
+}
+
+void Driver::add_devices_of_environment() {
+  read_environment();
+  if (!first_ || has_first_) return;
+  add_group(*first_, true);
+  has_first_ = true;
+}
+
+void Driver::initialize() {
+  first_devices();
+  add_devices_of_environment();
+  if (devices.count() == 0)
+    refuse(CUDA_ERROR_NO_DEVICE, "CUDA_VISIBLE_DEVICES hides every device (there are ", first_->devices, ")");
   is_initialized_ = true;
+}
+
+bool Driver::was_closed(int number) const {
+  return std::ranges::any_of(devices.all(),
+                             [&](const auto& device) { return device->number == number && !device->is_open; });
 }
 
 int Driver::add_devices(const GroupConfig& group) {
@@ -67,14 +99,15 @@ int Driver::add_devices(const GroupConfig& group) {
   return add_group(group);
 }
 
-int Driver::add_group(const GroupConfig& group) {
+int Driver::add_group(const GroupConfig& group, bool is_first) {
   if (group.driver_version && *group.driver_version != version_) {
     for (const auto& device : devices.all())
       if (device->is_open)
         invalid("emulator configuration: driver=", *group.driver_version,
                 ", but this process's one emulated driver is ", version_, " and has open devices");
   }
-  const int first = devices.add(group);
+  const char* list = is_first ? std::getenv("CUDA_VISIBLE_DEVICES") : nullptr;
+  const int first = list == nullptr ? devices.add(group) : devices.add(group, visible_devices(list, group.devices));
   version_ = group.driver_version.value_or(version_);
   static bool is_registered = false;
   g_reports_at_exit = g_reports_at_exit || group.report_at_exit;
@@ -91,15 +124,31 @@ void Driver::destroy_context(Lock& lock, Context& context) {
   // First the program has it no more, then its work ends: meanwhile other threads call in.
   context.is_ending = true;
   if (context.is_primary) context.device->primary_context = 0;
+  for (const auto& [handle, stream] : streams.all())
+    if (stream->context == context.handle) captures.forget(*stream);
   streams.drop_context(lock, context);
   // Work of other contexts that runs on its memory now must end first; what is only queued fails when its turn comes.
   const auto is_its = [&](const auto& allocation) { return allocation.context == context.handle; };
   changed.wait(lock, [&] { return !is_running_on(plain.all(), is_its) && !is_running_on(plain.all_host(), is_its); });
+  arrays.drop_context(context);
+  libraries.drop_context(context);
+  modules.drop_context(context);
   plain.drop_context(context);
   Device& device = *context.device;
   contexts.erase(context);
   if (device.live_contexts == 0) drop_pools(lock, device);
   changed.notify_all();
+}
+
+void Driver::wait_for_users(Lock& lock, const Module& module) {
+  const std::uint64_t context = module.context;
+  const std::vector<ModuleGlobal> globals = module.globals;
+  const std::shared_ptr<const Image> image = module.image;  // another thread may unload the module meanwhile
+  streams.synchronize_device(lock, *module.device);
+  for (const ModuleGlobal& global : globals)
+    while (const Work* user = in_flight.user_of(global.address, global.image->size))
+      streams.wait(lock, CompletionRef(user->completion));
+  contexts.check_alive(context);
 }
 
 void Driver::drop_pools(Lock& lock, Device& device) {
@@ -130,6 +179,7 @@ void Driver::close_device(Lock& lock, Device& device) {
   mappings.drop_device(device);
   chunks.drop_device(device);
   device.used = 0;
+  device.managed.shrink_to(0);
 }
 
 }  // namespace memlake::emulator

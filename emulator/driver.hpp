@@ -7,19 +7,31 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "arena.hpp"
+#include "array.hpp"
 #include "caller_names.hpp"
+#include "capture.hpp"
 #include "chunk.hpp"
 #include "context.hpp"
 #include "device.hpp"
+#include "graph_exec.hpp"
+#include "json.hpp"
+#include "launch.hpp"
 #include "ledger.hpp"
+#include "library.hpp"
+#include "link.hpp"
+#include "managed_pages.hpp"
 #include "mapping.hpp"
 #include "memory_map.hpp"
+#include "module.hpp"
+#include "order.hpp"
 #include "plain_memory.hpp"
 #include "pool.hpp"
 #include "stream.hpp"
+#include "user_object.hpp"
 #include "work.hpp"
 
 namespace memlake::emulator {
@@ -34,19 +46,44 @@ class Driver {
   Ledger ledger;
   Devices devices;
   Contexts contexts;
+  ManagedPages managed{devices};
   Arena arena;
   Chunks chunks{devices, contexts, arena};
   InFlight in_flight;
-  Mappings mappings{devices, chunks, arena, in_flight};
-  PlainMemory plain{arena};
-  Streams streams{changed, mutex, in_flight, contexts, [this](const std::string& sentence) {
+  Order order;
+  Mappings mappings{devices, chunks, arena, in_flight, order};
+  PlainMemory plain{arena, devices.managed(), managed};
+  Arrays arrays{plain};
+  Streams streams{changed,
+                  mutex,
+                  in_flight,
+                  order,
+                  contexts,
+                  [this](const std::string& sentence) {
                     ledger.note_warning(Origin{.call = "a stream"}, sentence + "; its context is lost (sticky 700)");
-                  }};
-  Pools pools{devices, chunks, arena, in_flight, streams};
+                  },
+                  [this](const Work& work) { memory.note_uses(work, order); }};
+  Pools pools{devices, chunks, arena, in_flight, order, managed, streams};
   MemoryMap memory{mappings, plain, pools, arena};
+  Modules modules{contexts, plain};
+  Libraries libraries{contexts, modules};
+  Links links;
+  SkippedLaunches skipped;
+  UserObjects user_objects;
+  Graphs graphs{user_objects};
+  GraphExecs execs{graphs};
+  Captures captures{streams, graphs};
 
-  /// cuInit. Makes the devices of MEMLAKE_EMULATOR, or a default device if there is no device.
+  /// cuInit. Makes the devices of MEMLAKE_EMULATOR, or a default device if there is no device; CUDA_VISIBLE_DEVICES
+  /// selects among these. Throws 100 if no device is left.
   void initialize();
+
+  /// The settings of the devices that this process began with, hidden ones included; their numbers are 0, 1, ... Null
+  /// if the program added devices itself. nvmlInit asks before and after cuInit. Throws 100 for bad settings.
+  const GroupConfig* first_devices();
+
+  /// Whether the device with this number was closed. A hidden device is open.
+  [[nodiscard]] bool was_closed(int number) const;
 
   int add_devices(const GroupConfig& group);
   void close_device(Lock& lock, Device& device);
@@ -55,20 +92,28 @@ class Driver {
   /// pools.
   void destroy_context(Lock& lock, Context& context);
 
+  /// Waits for the work of the module's device and for other users of its variables. Throws the error of work that
+  /// failed meanwhile.
+  void wait_for_users(Lock& lock, const Module& module);
+
   /// All objects, call counts, violations and warnings, as JSON.
   std::string ledger_json(Lock& lock);
 
   /// A shorter text for people: the objects that still exist, the violations and the warnings.
   std::string ledger_text(Lock& lock);
 
-  [[nodiscard]] int version() const { return version_; }
+  /// The CUDA version. Programs ask for it before cuInit, too; then it is that of MEMLAKE_EMULATOR.
+  [[nodiscard]] int version() const;
   [[nodiscard]] bool is_initialized() const { return is_initialized_; }
 
  private:
+  /// Reads MEMLAKE_EMULATOR once. A bad one throws each time it is read.
+  void read_environment();
   void add_devices_of_environment();
   void drop_pools(Lock& lock, Device& device);
-  int add_group(const GroupConfig& group);
+  int add_group(const GroupConfig& group, bool is_first = false);
   std::string write_json();
+  void write_graphs(Json& json, const std::vector<const Pool*>& of_graphs);
   std::string write_text();
 
   /// Whether work is running on one of the selected ranges.
@@ -77,7 +122,9 @@ class Driver {
 
   CallerNames callers_;
   int version_ = 13000;
+  std::optional<GroupConfig> first_;  // see first_devices()
   bool has_read_environment_ = false;
+  bool has_first_ = false;  // the visible ones of first_ are among the devices
   bool is_initialized_ = false;
 };
 

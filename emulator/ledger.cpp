@@ -12,14 +12,21 @@ constexpr std::array<const char*, static_cast<std::size_t>(Call::count_)> kNames
 #define F(base, symbol, since, parameters, arguments) #base,
 #define S(base, symbol, since, suffix, parameters, arguments) #base,
 #define U(base, symbol, since) #base,
+#define V(base, symbol, since, suffix) #base,
 #include "functions.inc"
 #undef F
 #undef S
 #undef U
+#undef V
     "memlakeEmulator"};
 
 void keep(std::vector<Remark>& remarks, const Origin& origin, int code, const std::string& sentence) {
   if (remarks.size() < kMostRemarks) remarks.push_back({origin, code, sentence});
+}
+
+void warn(std::vector<Remark>& warnings, const Origin& origin, int code, const std::string& sentence) {
+  keep(warnings, origin, code, sentence);
+  std::fprintf(stderr, "memlake emulator: warning in %s: %s\n", origin.call, sentence.c_str());
 }
 
 }  // namespace
@@ -32,14 +39,18 @@ void Ledger::note_violation(const Origin& origin, int code, const std::string& s
 }
 
 void Ledger::note_warning(const Origin& origin, const std::string& sentence) {
-  keep(warnings_, origin, 0, sentence);
-  std::fprintf(stderr, "memlake emulator: warning in %s: %s\n", origin.call, sentence.c_str());
+  warn(warnings_, origin, cuda::CUDA_SUCCESS, sentence);
+}
+
+void Ledger::note_unemulated(Call call, const Origin& origin, const std::string& sentence) {
+  if (unemulated_.insert(call).second) warn(warnings_, origin, cuda::CUDA_ERROR_NOT_SUPPORTED, sentence);
 }
 
 void Ledger::reset() {
   for (auto& count : counts_) count = 0;
   violations_.clear();
   warnings_.clear();
+  unemulated_.clear();
 }
 
 std::map<std::string, std::uint64_t> Ledger::calls() const {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,10 +21,12 @@ enum class Call : unsigned {
 #define F(base, symbol, since, parameters, arguments) symbol,
 #define S(base, symbol, since, suffix, parameters, arguments) symbol,
 #define U(base, symbol, since) symbol,
+#define V(base, symbol, since, suffix) symbol,
 #include "functions.inc"
 #undef F
 #undef S
 #undef U
+#undef V
   control,  ///< a function of memlake_emulator.h; not counted
   count_
 };
@@ -49,6 +52,9 @@ class Ledger {
   void note_violation(const Origin& origin, int code, const std::string& sentence);
   void note_warning(const Origin& origin, const std::string& sentence);
 
+  /// A warning about a function that is not emulated: once for each function, because a program may call it in a loop.
+  void note_unemulated(Call call, const Origin& origin, const std::string& sentence);
+
   void reset();
 
   [[nodiscard]] std::map<std::string, std::uint64_t> calls() const;
@@ -60,6 +66,7 @@ class Ledger {
   std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Call::count_)> counts_{};
   std::vector<Remark> violations_;
   std::vector<Remark> warnings_;
+  std::set<Call> unemulated_;  // functions that have a warning
 };
 
 }  // namespace memlake::emulator

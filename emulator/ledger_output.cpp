@@ -55,6 +55,13 @@ auto sorted(const Map& map) {
   return entries;
 }
 
+std::vector<const Allocation*> allocations_of(const PlainMemory& plain, bool is_managed) {
+  std::vector<const Allocation*> found;
+  for (const auto& [address, allocation] : plain.all())
+    if (allocation.is_managed == is_managed) found.push_back(&allocation);
+  return found;
+}
+
 }  // namespace
 
 std::string Driver::ledger_json(Lock& lock) {
@@ -78,7 +85,8 @@ std::string Driver::write_json() {
       json.field("ordinal", device->ordinal);
       json.field("name", device->config.name);
       json.field("total", device->config.memory);
-      json.field("free", device->free());
+      json.field("free", device->empty());
+      json.field("managed", device->managed.bytes());
       json.field("backing", device->is_host_backed() ? "host" : "none");
       json.field("profile", device->is_strict() ? "strict" : "nvidia");
       json.field("streams", device->config.streams == StreamMode::manual ? "manual" : "threads");
@@ -124,23 +132,29 @@ std::string Driver::write_json() {
       });
       write_origin(json, callers_, mapping.made_by);
     });
-    write_all(json, "allocations", plain.all(), [&](const auto& entry) {
-      json.field("address", entry.second.address);
-      json.field("size", entry.second.size);
-      json.field("device", entry.second.device->ordinal);
-      write_origin(json, callers_, entry.second.made_by);
-    });
+    const auto write_allocation = [&](const Allocation* allocation) {
+      json.field("address", allocation->address);
+      json.field("size", allocation->size);
+      json.field("device", allocation->device->ordinal);
+      write_origin(json, callers_, allocation->made_by);
+    };
+    write_all(json, "allocations", allocations_of(plain, false), write_allocation);
+    write_all(json, "managed_allocations", allocations_of(plain, true), write_allocation);
     write_all(json, "host_allocations", plain.all_host(), [&](const auto& entry) {
       json.field("address", entry.second.address);
       json.field("size", entry.second.size);
       json.field("kind", entry.second.is_registered ? "registered" : "pinned");
       write_origin(json, callers_, entry.second.made_by);
     });
-    write_all(json, "pools", pools.all(), [&](const auto& entry) {
-      const Pool& pool = *entry.second;
+    std::vector<const Pool*> of_program;
+    std::vector<const Pool*> of_graphs;
+    for (const auto& [handle, pool] : pools.all())
+      (pool->graphs == nullptr ? of_program : of_graphs).push_back(pool.get());
+    write_all(json, "pools", of_program, [&](const Pool* listed) {
+      const Pool& pool = *listed;
       json.field("handle", pool.handle);
       json.field("device", pool.device_or_host());
-      json.field("location", pool.device != nullptr ? "device" : "host");
+      json.field("location", pool.device != nullptr ? "device" : pool.is_managed() ? "managed" : "host");
       json.field("is_default", pool.is_default);
       json.field("is_current", pools.is_current(pool));
       json.field("is_destroyed", pool.is_destroyed);
@@ -163,7 +177,7 @@ std::string Driver::write_json() {
       json.field("address", allocation.address);
       json.field("size", allocation.size);
       json.field("device", allocation.pool->device_or_host());
-      json.field("pool", allocation.pool->handle);
+      json.field("pool", allocation.range == nullptr ? allocation.pool->handle : 0);
       json.field("stream", allocation.stream);
       write_origin(json, callers_, allocation.made_by);
     });
@@ -191,6 +205,27 @@ std::string Driver::write_json() {
       json.field("flags", entry->second.flags);
       write_origin(json, callers_, entry->second.made_by);
     });
+    write_all(json, "modules", sorted(modules.all()), [&](const auto* entry) {
+      const Module& module = *entry->second;
+      json.field("handle", module.handle);
+      json.field("device", module.device->ordinal);
+      json.field("kernels", module.image->kernels.size());
+      json.field("variables", module.globals.size());
+      json.field("is_of_library", module.is_of_library);
+      write_origin(json, callers_, module.made_by);
+    });
+    write_all(json, "libraries", sorted(libraries.all()), [&](const auto* entry) {
+      json.field("handle", entry->second->handle);
+      json.field("kernels", entry->second->kernels.size());
+      write_origin(json, callers_, entry->second->made_by);
+    });
+    json.member("skipped_kernels", [&] {
+      json.object([&] {
+        for (const auto& [name, count] : skipped.counts())
+          if (count > 0) json.field(name, count);
+      });
+    });
+    write_graphs(json, of_graphs);
     json.member("calls", [&] {
       json.object([&] {
         for (const auto& [name, count] : ledger.calls()) json.field(name, count);
@@ -200,6 +235,39 @@ std::string Driver::write_json() {
     write_remarks(json, "warnings", ledger.warnings());
   });
   return json.take();
+}
+
+void Driver::write_graphs(Json& json, const std::vector<const Pool*>& of_graphs) {
+  std::vector<const Graph*> of_program;
+  for (const auto& [handle, graph] : graphs.all())
+    if (graph->owner == nullptr) of_program.push_back(graph.get());
+  write_all(json, "graphs", of_program, [&](const Graph* graph) {
+    json.field("handle", graph->handle);
+    json.field("nodes", graph->nodes.size());
+    json.field("is_capturing", graph->captures > 0);
+    json.field("execs", graph->execs);
+    write_origin(json, callers_, graph->made_by);
+  });
+  write_all(json, "graph_execs", execs.all(), [&](const auto& entry) {
+    const Exec& exec = *entry.second;
+    json.field("handle", exec.handle);
+    json.field("graph", exec.graph);
+    json.field("flags", exec.flags);
+    json.field("nodes", exec.top.nodes.size());
+    json.field("launches", exec.launches);
+    write_origin(json, callers_, exec.made_by);
+  });
+  write_all(json, "graph_memory", of_graphs, [&](const Pool* pool) {
+    json.field("device", pool->device_or_host());
+    json.field("held", pool->graphs->held());
+    json.field("used", pool->graphs->used());
+    json.field("allocations", pool->live);
+  });
+  write_all(json, "user_objects", user_objects.all(), [&](const auto& entry) {
+    json.field("handle", entry.second.handle);
+    json.field("references", entry.second.references);
+    write_origin(json, callers_, entry.second.made_by);
+  });
 }
 
 std::string Driver::write_text() {
@@ -212,7 +280,8 @@ std::string Driver::write_text() {
   };
   for (const auto& device : devices.all())
     if (device->is_open)
-      out += text("  device ", device->ordinal, ": ", device->used, " of ", device->config.memory, " bytes in use\n");
+      out += text("  device ", device->ordinal, ": ", device->config.memory - device->empty(), " of ",
+                  device->config.memory, " bytes in use\n");
   for (const auto& [address, reservation] : mappings.reservations())
     line("still reserved:", address, reservation.size, reservation.made_by);
   for (const auto* entry : sorted(chunks.handles()))
@@ -221,9 +290,20 @@ std::string Driver::write_text() {
   for (const auto& [address, allocation] : plain.all())
     line("still allocated:", address, allocation.size, allocation.made_by);
   for (const auto& [handle, pool] : pools.all())
-    if (!pool->is_default) line("still there: pool", handle, pool->held(), pool->made_by);
+    if (!pool->is_default && pool->graphs == nullptr) line("still there: pool", handle, pool->held(), pool->made_by);
   for (const auto& [address, allocation] : pools.allocations())
-    line("still allocated from a pool:", address, allocation.size, allocation.made_by);
+    line(allocation.range == nullptr ? "still allocated from a pool:" : "still allocated by a graph:", address,
+         allocation.size, allocation.made_by);
+  for (const auto& [handle, graph] : graphs.all())
+    if (graph->owner == nullptr)
+      out += text("  still there: graph ", Hex{handle}, ", ", graph->nodes.size(), " nodes, made by ",
+                  graph->made_by.call, " (call ", graph->made_by.sequence, ")\n");
+  for (const auto& [handle, exec] : execs.all())
+    out += text("  still there: executable graph ", Hex{handle}, ", made by ", exec->made_by.call, " (call ",
+                exec->made_by.sequence, ")\n");
+  std::uint64_t launches = 0;
+  for (const auto& [name, count] : skipped.counts()) launches += count;
+  if (launches > 0) out += text("  ", launches, " launches of kernels were skipped (kernels=skip)\n");
   for (const Remark& violation : ledger.violations())
     out += text("  violation in ", violation.origin.call, ": ", violation.sentence, "\n");
   std::uint64_t total = 0;

@@ -71,11 +71,11 @@ void Mappings::free(std::uint64_t address, std::uint64_t size) {
     if (!std::all_of(first, last,
                      [](const auto& entry) { return entry.second.chunk().relaxes(Switch::address_free_while_mapped); }))
       invalid("the reservation at ", Hex{address}, " still has ", std::distance(first, last), " mappings; unmap first");
-    for (auto mapping = first; mapping != last; ++mapping)
-      check_idle(mapping->first, mapping->second.size, mapping->second.chunk(), "freeing");
+    for (auto mapping = first; mapping != last; ++mapping) check_idle(mapping->second, "freeing");
     remove({first, last});
-  } else if (const Work* user = in_flight_.user_of(address, size)) {
-    violate("freeing the addresses ", Hex{address}, " to ", Hex{address + size}, " that ", user->describe(), " uses");
+  } else if (const WorkLabel* user = found->second.uses_before.find_unseen(order_)) {
+    violate("freeing the addresses ", Hex{address}, " to ", Hex{address + size}, " that ", user->describe(),
+            " uses, which the host has not waited for");
   }
   arena_.addresses().give_back(address, size);
   reservations_.erase(found);
@@ -99,11 +99,11 @@ void Mappings::check_one_reservation(std::uint64_t address, std::uint64_t size, 
     invalid(verb, " across two reservations (the first ends at ", Hex{first_end}, ") is not portable");
 }
 
-void Mappings::check_idle(std::uint64_t address, std::uint64_t size, const Chunk& chunk, const char* verb) const {
-  if (in_flight_.is_empty() || chunk.relaxes(Switch::inflight_unmap)) return;
-  if (const Work* user = in_flight_.user_of(address, size))
-    violate(verb, " ", Hex{address}, " to ", Hex{address + size}, " while ", user->describe(),
-            " still uses it; wait for the work first (cuEventSynchronize, cuStreamSynchronize)");
+void Mappings::check_idle(const Mapping& mapping, const char* verb) const {
+  if (mapping.chunk().relaxes(Switch::inflight_unmap)) return;
+  if (const WorkLabel* user = mapping.uses.find_unseen(order_))
+    violate(verb, " ", Hex{mapping.address}, " to ", Hex{mapping.end()}, ", but the host has not waited for ",
+            user->describe(), ", which uses it; wait for the work first (cuEventSynchronize, cuStreamSynchronize)");
 }
 
 void Mappings::map(std::uint64_t address, std::uint64_t size, std::uint64_t offset, std::uint64_t handle,
@@ -170,8 +170,7 @@ void Mappings::unmap(std::uint64_t address, std::uint64_t size) {
             " cuts the mapping at ", Hex{first.address != address ? first.address : last.address});
   if (&first != &last)  // one whole mapping can always be unmapped, however it was made
     check_one_reservation(address, size, Switch::unmap_across_reservations, first.chunk(), "unmapping");
-  for (auto mapping = range.first; mapping != range.last; ++mapping)
-    check_idle(mapping->first, mapping->second.size, mapping->second.chunk(), "unmapping");
+  for (auto mapping = range.first; mapping != range.last; ++mapping) check_idle(mapping->second, "unmapping");
   remove(range);
 }
 
@@ -192,6 +191,10 @@ void Mappings::remove(Cover range) {
     arena_.hide(start, end - start, pieces);
   }
   for (auto mapping = range.first; mapping != range.last;) {
+    const Mapping& gone = mapping->second;
+    if (gone.uses.find_unseen(order_) != nullptr && gone.chunk().is_strict())
+      if (const auto around = containing(reservations_, gone.address); around != reservations_.end())
+        around->second.uses_before.merge(gone.uses, order_);
     Handle& handle = *mapping->second.handle;
     mapping = mappings_.erase(mapping);
     chunks_.remove_mapping(handle);
@@ -245,14 +248,13 @@ void Mappings::set_access(std::uint64_t address, std::uint64_t size, std::span<c
   std::vector<Rights::Entry> grants;
   for (const CUmemAccessDesc& descriptor : descriptors)
     grants.push_back({check_descriptor(descriptor, range), static_cast<unsigned>(descriptor.flags)});
-  for (auto mapping = range.first; !in_flight_.is_empty() && mapping != range.last; ++mapping)
+  for (auto mapping = range.first; mapping != range.last; ++mapping)
     for (const auto& part : mapping->second.parts) {
       const std::uint64_t start = std::max(part.address, address);
       const std::uint64_t stop = std::min(part.address + part.size, end);
       const bool is_lowered = std::ranges::any_of(
           grants, [&](const auto& grant) { return (part.rights.of(grant.device) & ~grant.flags) != 0; });
-      if (start < stop && is_lowered)
-        check_idle(start, stop - start, mapping->second.chunk(), "lowering the access to");
+      if (start < stop && is_lowered) check_idle(mapping->second, "lowering the access to");
     }
   apply_access(range, address, end, grants);
 }

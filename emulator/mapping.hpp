@@ -10,6 +10,7 @@
 #include "arena.hpp"
 #include "chunk.hpp"
 #include "rights.hpp"
+#include "uses.hpp"
 #include "work.hpp"
 
 namespace memlake::emulator {
@@ -18,6 +19,7 @@ struct Reservation {
   std::uint64_t address;
   std::uint64_t size;
   Origin made_by;
+  Uses uses_before = {};  ///< of mappings that were removed although the host had not waited (inflight_unmap)
 };
 
 /// One handle mapped at one place.
@@ -35,6 +37,8 @@ struct Mapping {
   Handle* handle;
   std::vector<Part> parts;
   Origin made_by;
+  mutable Uses uses = {};             ///< by work of streams; no part of what the program asked for
+  mutable bool syncs_memops = false;  ///< CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
 
   [[nodiscard]] std::uint64_t end() const { return address + size; }
   [[nodiscard]] const Chunk& chunk() const { return *handle->chunk; }
@@ -51,8 +55,8 @@ class Mappings {
  public:
   using Map = std::map<std::uint64_t, Mapping>;
 
-  Mappings(Devices& devices, Chunks& chunks, Arena& arena, const InFlight& in_flight)
-      : devices_(devices), chunks_(chunks), arena_(arena), in_flight_(in_flight) {}
+  Mappings(Devices& devices, Chunks& chunks, Arena& arena, const InFlight& in_flight, const Order& order)
+      : devices_(devices), chunks_(chunks), arena_(arena), in_flight_(in_flight), order_(order) {}
 
   std::uint64_t reserve(std::uint64_t size, std::uint64_t alignment, std::uint64_t hint, std::uint64_t flags,
                         const Origin& origin);
@@ -88,7 +92,8 @@ class Mappings {
   Cover cover(std::uint64_t address, std::uint64_t size);
   void check_one_reservation(std::uint64_t address, std::uint64_t size, Switch relaxing, const Chunk& chunk,
                              const char* verb) const;
-  void check_idle(std::uint64_t address, std::uint64_t size, const Chunk& chunk, const char* verb) const;
+  /// Throws a violation if the host has not seen the end of all work that uses the mapping.
+  void check_idle(const Mapping& mapping, const char* verb) const;
   int check_descriptor(const CUmemAccessDesc& descriptor, const Cover& cover);
   void remove(Cover cover);
   /// Splits a part of the mapping at `at`, if that is inside the mapping. Throws Refusal.
@@ -100,6 +105,7 @@ class Mappings {
   Chunks& chunks_;
   Arena& arena_;
   const InFlight& in_flight_;
+  const Order& order_;
   std::map<std::uint64_t, Reservation> reservations_;
   Map mappings_;
 };

@@ -20,6 +20,24 @@ MemoryMap::Step MemoryMap::look(std::uint64_t address, Moment moment) const {
   return {.end = address};
 }
 
+bool MemoryMap::is_managed(std::uint64_t address) const { return end_of_managed(address, 1) > address; }
+
+std::uint64_t MemoryMap::end_of_managed(std::uint64_t address, std::uint64_t size) const {
+  std::uint64_t at = address;
+  while (at < address + size && arena_.contains(at)) {
+    const Step step = look(at, Moment::call);
+    const bool is_managed = (step.allocation != nullptr && step.allocation->is_managed) ||
+                            (step.pooled != nullptr && step.pooled->pool->is_managed());
+    if (!is_managed) break;
+    at = step.end;
+  }
+  return std::min(at, address + size);
+}
+
+bool MemoryMap::is_host_address(std::uint64_t address) const {
+  return !is_device_address(address) || is_managed(address);
+}
+
 bool MemoryMap::is_device_reachable(std::uint64_t address) const {
   return arena_.contains(address) || plain_.find_host(address) != nullptr;
 }
@@ -27,12 +45,12 @@ bool MemoryMap::is_device_reachable(std::uint64_t address) const {
 bool MemoryMap::is_device_address(std::uint64_t address) const {
   if (!arena_.contains(address)) return false;
   const PoolAllocation* pooled = pools_.find_allocation(address);
-  return pooled == nullptr || pooled->pool->device != nullptr;
+  return pooled == nullptr || !pooled->pool->is_host();
 }
 
 bool MemoryMap::is_pinned(std::uint64_t address, std::uint64_t size) const {
   if (const PoolAllocation* pooled = pools_.find_allocation(address))
-    return pooled->pool->device == nullptr && pooled->contains(address, size);
+    return pooled->pool->is_host() && pooled->contains(address, size);
   const HostAllocation* host = plain_.find_host(address);
   return host != nullptr && address + size <= host->address + host->size;
 }
@@ -44,9 +62,9 @@ std::string MemoryMap::why_not_pooled(const Context& context, const PoolAllocati
                 " runs over the end of the allocation at ", Hex{pooled.address}, ", ",
                 Hex{pooled.address + pooled.size});
   const Pool& pool = *pooled.pool;
-  if (pool.device == nullptr && !is_kernel) return "";  // every copy engine can access host memory
+  if (pool.is_host() && !is_kernel) return "";  // every copy engine can access host memory
   const unsigned wanted = touch.is_write ? 3 : 1;
-  const unsigned granted = pool.rights.of(context.device->ordinal);
+  const unsigned granted = pooled.access_of(context.device->ordinal);
   if ((granted & wanted) == wanted) return "";
   return text("device ", context.device->ordinal, " has ", granted == 0 ? "no" : "only read", " access to the pool of ",
               Hex{touch.address}, "; grant it with cuMemPoolSetAccess");
@@ -82,7 +100,9 @@ std::string MemoryMap::why_not(const Context& context, const Touch& touch, bool 
       if (end > step.end)
         return text("the range from ", Hex{touch.address}, " to ", Hex{end}, " runs over the end of the allocation at ",
                     Hex{step.allocation->address}, ", ", Hex{step.end});
-      const bool is_own = step.allocation->device == context.device;
+      // An opened handle reaches the memory of a peer as well (CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS).
+      const bool is_own = step.allocation->device == context.device || step.allocation->is_managed ||
+                          (step.allocation->imported != nullptr && step.allocation->context == context.handle);
       if (is_kernel && !is_own && !context.peers.contains(step.allocation->context))
         return text("device ", context.device->ordinal, " has no peer access to ", Hex{at}, " on device ",
                     step.allocation->device->ordinal);
@@ -105,6 +125,35 @@ std::string MemoryMap::why_not_kernel(const Context& context, const Touch& touch
   return why_not(context, touch, true, Moment::work);
 }
 
+bool MemoryMap::syncs_memops(std::uint64_t address, std::uint64_t size) const {
+  const std::uint64_t end = address + size;
+  for (std::uint64_t at = address; at < end;) {
+    const Step step = look(at, Moment::call);
+    if ((step.mapping != nullptr && step.mapping->syncs_memops) ||
+        (step.pooled != nullptr && step.pooled->syncs_memops) ||
+        (step.allocation != nullptr && step.allocation->syncs_memops) ||
+        (step.host != nullptr && step.host->syncs_memops))
+      return true;
+    if (step.end <= at) break;
+    at = step.end;
+  }
+  return false;
+}
+
+void MemoryMap::note_uses(const Work& work, const Order& order) const {
+  for (const Touch& touch : work.touches) {
+    const std::uint64_t end = touch.address + touch.size;
+    for (std::uint64_t at = touch.address; at < end && arena_.contains(at);) {
+      const Step step = look(at, Moment::call);
+      if (step.mapping != nullptr) step.mapping->uses.note(work, order);
+      if (step.pooled != nullptr) step.pooled->uses.note(work, order);
+      if (step.allocation != nullptr) step.allocation->uses.note(work, order);
+      if (step.end <= at) break;  // nothing is there: the work fails when its turn comes
+      at = step.end;
+    }
+  }
+}
+
 std::uint64_t MemoryMap::bytes_at(const Step& step, std::uint64_t address) {
   if (step.mapping != nullptr) {
     const Chunk& chunk = step.mapping->chunk();
@@ -112,7 +161,7 @@ std::uint64_t MemoryMap::bytes_at(const Step& step, std::uint64_t address) {
     if (chunk.device != nullptr) return address;
     return chunk.view.address() + step.mapping->offset + (address - step.mapping->address);
   }
-  if (step.pooled != nullptr) return step.pooled->pool->has_bytes() ? address : 0;
+  if (step.pooled != nullptr) return step.pooled->pool->has_bytes ? address : 0;
   return step.allocation == nullptr || step.allocation->device->is_host_backed() ? address : 0;
 }
 
@@ -120,7 +169,7 @@ std::vector<Stretch> MemoryMap::stretches(std::uint64_t address, std::uint64_t s
   std::vector<Stretch> found;
   const std::uint64_t end = address + size;
   if (const PoolAllocation* leaving = pools_.find_leaving(address, size))
-    return {{address, size, leaving->pool->has_bytes() ? address : 0}};
+    return {{address, size, leaving->pool->has_bytes ? address : 0}};
   for (std::uint64_t at = address; at < end;) {
     const Step step = look(at, Moment::work);
     const std::uint64_t next = std::min(step.end, end);

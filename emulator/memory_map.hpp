@@ -28,6 +28,12 @@ class MemoryMap {
   [[nodiscard]] bool is_device_reachable(std::uint64_t address) const;
   /// Whether the address is in the window of device addresses and does not belong to a pool of host memory.
   [[nodiscard]] bool is_device_address(std::uint64_t address) const;
+  /// Whether the program may use the address as host memory: every address outside the window, pools of host memory,
+  /// and managed memory.
+  [[nodiscard]] bool is_host_address(std::uint64_t address) const;
+  [[nodiscard]] bool is_managed(std::uint64_t address) const;
+  /// The end of the managed memory that begins at the address, at most the end of the range.
+  [[nodiscard]] std::uint64_t end_of_managed(std::uint64_t address, std::uint64_t size) const;
 
   /// Whether the whole range is pinned or registered host memory, or memory of a host pool.
   [[nodiscard]] bool is_pinned(std::uint64_t address, std::uint64_t size) const;
@@ -46,6 +52,12 @@ class MemoryMap {
 
   /// Checks whether an earlier call freed the memory in stream order. Returns "" or the sentence.
   [[nodiscard]] std::string why_gone(const Touch& touch) const;
+
+  /// Whether synchronous functions wait for their work on this memory in any case (SYNC_MEMOPS).
+  [[nodiscard]] bool syncs_memops(std::uint64_t address, std::uint64_t size) const;
+
+  /// Notes the work as the newest use of its stream, in all memory that it touches.
+  void note_uses(const Work& work, const Order& order) const;
 
   /// pre: a check allowed the access to the range.
   [[nodiscard]] std::vector<Stretch> stretches(std::uint64_t address, std::uint64_t size) const;

@@ -43,24 +43,57 @@ std::uint64_t PlainMemory::allocate(Context& context, std::uint64_t bytes, const
   if (charged > device.free())
     refuse(CUDA_ERROR_OUT_OF_MEMORY, "device ", device.ordinal, " has ", device.free(), " bytes left, ", charged,
            " are needed");
-  Allocation made{.address = 0,
-                  .size = bytes,
-                  .charged = charged,
-                  .device = &device,
-                  .context = context.handle,
-                  .id = next_id_,
-                  .storage = {},
-                  .made_by = origin};
-  if (is_small) {
-    made.address = take_small(device, charged);
+  const std::uint64_t address = add({.address = 0,
+                                     .size = bytes,
+                                     .charged = charged,
+                                     .device = &device,
+                                     .context = context.handle,
+                                     .id = next_id_,
+                                     .storage = {},
+                                     .made_by = origin});
+  device.charge(charged);
+  return address;
+}
+
+std::uint64_t PlainMemory::allocate_managed(Context& context, std::uint64_t bytes, const Origin& origin) {
+  if (bytes == 0) invalid("cuMemAllocManaged of 0 bytes");
+  if (bytes > managed_.free())
+    refuse(CUDA_ERROR_OUT_OF_MEMORY, "all devices and the host have ", managed_.total, " bytes together, ",
+           managed_.used, " of them are managed memory already, and ", bytes, " were asked for");
+  // Advice and location belong to whole pages, so no two allocations share a page.
+  const std::uint64_t charged = round_up(bytes, bytes < kLargeFrom ? host_page() : kLargeStep);
+  const std::uint64_t address = add({.address = 0,
+                                     .size = bytes,
+                                     .charged = charged,
+                                     .device = context.device,
+                                     .context = context.handle,
+                                     .id = next_id_,
+                                     .storage = {},
+                                     .made_by = origin,
+                                     .is_managed = true});
+  managed_.used += charged;
+  return address;
+}
+
+/// Gives the allocation its address and its bytes.
+std::uint64_t PlainMemory::add(Allocation made) {
+  if (made.size < kLargeFrom) {
+    made.address = take_small(*made.device, made.charged);
   } else {
-    made.address = take_addresses(charged, kLargeStep);
-    made.storage = show(device, made.address, charged);
+    made.address = take_addresses(made.charged, kLargeStep);
+    made.storage = show(*made.device, made.address, made.charged);
   }
   ++next_id_;
-  device.used += charged;
   const std::uint64_t address = made.address;
   allocations_.emplace(address, std::move(made));
+  return address;
+}
+
+std::uint64_t PlainMemory::allocate_variable(Context& context, std::uint64_t bytes, bool is_managed,
+                                             const Origin& origin) {
+  const std::uint64_t address =
+      is_managed ? allocate_managed(context, bytes, origin) : allocate(context, bytes, origin);
+  allocations_.at(address).is_variable = true;
   return address;
 }
 
@@ -125,14 +158,32 @@ void PlainMemory::give_back_small(std::uint64_t address) {
 void PlainMemory::free(std::uint64_t address) {
   const auto found = allocations_.find(address);
   if (found == allocations_.end()) invalid("no allocation of cuMemAlloc starts at ", Hex{address});
-  Allocation& gone = found->second;
-  gone.device->used -= gone.charged;
-  if (gone.size < kLargeFrom) {
-    give_back_small(address);
-  } else {
-    hide(address, gone.charged, gone.storage);
-  }
+  Allocation gone = std::move(found->second);
   allocations_.erase(found);
+  const bool is_kept = is_open_elsewhere(gone);
+  gone.exported.reset();  // no other process can open it from here on
+  if (is_kept) {
+    kept_.push_back(std::move(gone));
+  } else {
+    give_back(gone);
+  }
+}
+
+void PlainMemory::give_back(Allocation& gone) {
+  if (gone.is_managed) {
+    managed_.used -= gone.charged;
+    pages_.forget(gone.address, gone.charged);
+  } else {
+    gone.device->used -= gone.charged;
+  }
+  if (gone.imported != nullptr) {
+    arena_.hide(gone.imported->block, gone.imported->block_size, 1);
+    arena_.addresses().give_back(gone.imported->block, gone.imported->block_size);
+  } else if (gone.size < kLargeFrom) {
+    give_back_small(gone.address);
+  } else {
+    hide(gone.address, gone.charged, gone.storage);
+  }
 }
 
 void* PlainMemory::allocate_host(const Context& context, std::uint64_t bytes, unsigned flags, const Origin& origin) {

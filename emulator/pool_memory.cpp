@@ -8,12 +8,6 @@
 
 namespace memlake::emulator {
 
-namespace {
-
-constexpr std::uint64_t kHostSegment = std::uint64_t{32} << 20;
-
-}  // namespace
-
 PoolMemory::~PoolMemory() {
   for (const auto& [address, segment] : segments_) hide(address, segment);
 }
@@ -21,22 +15,19 @@ PoolMemory::~PoolMemory() {
 void PoolMemory::hide(std::uint64_t address, const Segment& segment) {
   if (segment.is_shown) arena_.hide(address, segment.size, 1);
   arena_.addresses().give_back(address, segment.size);
-  (device_ != nullptr ? device_->used : host_.used) -= segment.size;
+  supply_.give_back(segment.size);
 }
 
 std::uint64_t PoolMemory::room() const {
-  const std::uint64_t physical = device_ != nullptr ? device_->free() : host_.free();
-  if (most_ == 0) return physical;
+  if (most_ == 0) return supply_.free();
   const std::uint64_t most = round_up(most_, kPoolGranule);
-  return std::min(physical, most > held_ ? most - held_ : 0);
+  return std::min(supply_.free(), most > held_ ? most - held_ : 0);
 }
 
 void PoolMemory::refuse_size(std::uint64_t size) const {
-  const std::string owner = device_ != nullptr ? text("device ", device_->ordinal) : "the host";
   const std::string limit = most_ != 0 ? text(" (its maxSize is ", most_, ")") : "";
   refuse(CUDA_ERROR_OUT_OF_MEMORY, "the pool holds ", held_, " bytes", limit, " with no free piece of ", size,
-         " bytes that this stream may have, and ", owner, " has ", device_ != nullptr ? device_->free() : host_.free(),
-         " bytes left");
+         " bytes that this stream may have, and ", supply_.name(), " has ", supply_.free(), " bytes left");
 }
 
 std::optional<Reuse> PoolMemory::rule_for(const Block& block, const Stream& stream, const Clock& before,
@@ -150,7 +141,7 @@ void PoolMemory::put_back(Taken taken) {
 
 std::uint64_t PoolMemory::segment_for(std::uint64_t size) {
   const std::uint64_t needed = round_up(size, kPoolGranule);
-  const std::uint64_t usual = std::max(needed, device_ != nullptr ? device_->config.pool_segment : kHostSegment);
+  const std::uint64_t usual = std::max(needed, supply_.segment());
   if (usual <= room()) return usual;
   if (needed <= room()) return needed;
   // The request fits into no idle segment, so the pool releases idle segments to make room for a new one.
@@ -162,18 +153,19 @@ std::uint64_t PoolMemory::segment_for(std::uint64_t size) {
   return needed <= room() ? needed : 0;
 }
 
-PoolMemory::Taken PoolMemory::take_new(std::uint64_t size, std::uint64_t bytes, std::shared_ptr<HeapFile> file) {
+PoolMemory::Taken PoolMemory::take_new(std::uint64_t size, std::uint64_t bytes, std::shared_ptr<HeapFile> file,
+                                       bool is_shown) {
   const auto address = arena_.addresses().take(bytes, kPoolGranule);
   if (!address) refuse(CUDA_ERROR_OUT_OF_MEMORY, "there is no free address range of ", bytes, " bytes");
   Segment segment{.size = bytes, .storage = {}, .is_shown = false};
   try {
     if (file != nullptr) segment.storage = Storage(std::move(file), bytes, kPoolGranule);
-    if (segment.storage.has_bytes() && (device_ == nullptr || device_->is_host_backed())) {
+    if (segment.storage.has_bytes() && is_shown) {
       arena_.check_room_to_show(*address, bytes);
       arena_.show(*address, bytes, segment.storage.fd(), segment.storage.offset());
       segment.is_shown = true;
       Arena::protect(*address, bytes, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-      if (device_ != nullptr && device_->config.poison) segment.storage.poison(bytes);
+      if (supply_.is_poisoned()) segment.storage.poison(bytes);
     }
   } catch (...) {
     if (segment.is_shown) arena_.hide(*address, bytes, 1);
@@ -181,7 +173,7 @@ PoolMemory::Taken PoolMemory::take_new(std::uint64_t size, std::uint64_t bytes, 
     throw;
   }
   segments_.emplace(*address, std::move(segment));
-  (device_ != nullptr ? device_->used : host_.used) += bytes;
+  supply_.take(bytes);
   held_ += bytes;
   held_high_ = std::max(held_high_, held_);
   const auto block =
@@ -245,8 +237,8 @@ void PoolMemory::give_back(std::uint64_t address, const std::optional<PendingFre
 
 bool PoolMemory::release(std::uint64_t address) {
   const auto found = segments_.find(address);
-  // Work that has no right to be there any more may still run on it, where that is allowed (inflight_unmap).
-  if (in_flight_.user_of(address, found->second.size, true) != nullptr) return false;
+  // Work that is not ordered before the free may still use it, where that is allowed (inflight_unmap).
+  if (in_flight_.user_of(address, found->second.size) != nullptr) return false;
   forget_free(blocks_.find(address));
   blocks_.erase(address);
   held_ -= found->second.size;

@@ -19,6 +19,7 @@
 #include "device.hpp"
 #include "storage.hpp"
 #include "stream.hpp"
+#include "supply.hpp"
 #include "work.hpp"
 
 namespace memlake::emulator {
@@ -52,9 +53,9 @@ struct ReuseSwitches {
 
 class PoolMemory {
  public:
-  /// `device` null: the host. `most`: maxSize.
-  PoolMemory(Arena& arena, const InFlight& in_flight, Device* device, HostMemory& host, std::uint64_t most)
-      : arena_(arena), in_flight_(in_flight), device_(device), host_(host), most_(most) {}
+  /// `most`: maxSize.
+  PoolMemory(Arena& arena, const InFlight& in_flight, Supply supply, std::uint64_t most)
+      : arena_(arena), in_flight_(in_flight), supply_(supply), most_(most) {}
   ~PoolMemory();
   PoolMemory(const PoolMemory&) = delete;
   PoolMemory& operator=(const PoolMemory&) = delete;
@@ -68,14 +69,15 @@ class PoolMemory {
   };
 
   /// Takes a block for an operation of `stream` that comes after `before`. Throws Refusal OUT_OF_MEMORY.
-  /// `file_of` is called only for a new segment. It returns the file of its bytes, or null if it has no bytes.
+  /// `file_of` is called only for a new segment. It returns the file of its bytes, or null if it has none. The bytes
+  /// are shown at the segment's addresses if `is_shown`.
   template <class FileOf>
   Taken take(std::uint64_t size, const Stream& stream, const Clock& before, const ReuseSwitches& switches,
-             FileOf&& file_of) {
+             bool is_shown, FileOf&& file_of) {
     if (auto found = take_free(size, stream, before, switches)) return *found;
     const std::uint64_t segment = segment_for(size);
     std::shared_ptr<HeapFile> file = segment == 0 ? nullptr : file_of();
-    if (segment != 0) return take_new(size, segment, std::move(file));
+    if (segment != 0) return take_new(size, segment, std::move(file), is_shown);
     if (auto found = take_with_waits(size, stream, before, switches)) return *found;
     refuse_size(size);
   }
@@ -114,6 +116,7 @@ class PoolMemory {
   /// Whether work is running on the memory.
   [[nodiscard]] bool is_in_use() const;
 
+  [[nodiscard]] const Supply& supply() const { return supply_; }
   [[nodiscard]] std::uint64_t held() const { return held_; }
   [[nodiscard]] std::uint64_t used() const { return used_; }
   [[nodiscard]] std::uint64_t held_high() const { return held_high_; }
@@ -142,7 +145,7 @@ class PoolMemory {
                                  const ReuseSwitches& switches);
   std::optional<Taken> take_with_waits(std::uint64_t size, const Stream& stream, const Clock& before,
                                        const ReuseSwitches& switches);
-  Taken take_new(std::uint64_t size, std::uint64_t segment, std::shared_ptr<HeapFile> file);
+  Taken take_new(std::uint64_t size, std::uint64_t segment, std::shared_ptr<HeapFile> file, bool is_shown);
   [[noreturn]] void refuse_size(std::uint64_t size) const;
 
   /// The rule by which the stream may take the block; empty if no rule allows it.
@@ -168,8 +171,7 @@ class PoolMemory {
 
   Arena& arena_;
   const InFlight& in_flight_;
-  Device* device_;
-  HostMemory& host_;
+  Supply supply_;
   std::uint64_t most_;  ///< the most bytes that it may hold and hand out; 0: no limit
   std::map<std::uint64_t, Segment> segments_;
   Blocks blocks_;

@@ -110,7 +110,7 @@ std::uint64_t Pools::import_pointer(Pool& pool, const CUmemPoolPtrExportData& da
   if (!block) refuse(CUDA_ERROR_OUT_OF_MEMORY, "there is no free address range of ", length, " bytes");
   bool is_shown = false;
   try {
-    if (pool.has_bytes()) {
+    if (pool.has_bytes) {
       arena_.check_room_to_show(*block, length);
       arena_.show(*block, length, pool.imported->fd(), exported.offset - skipped);
       is_shown = true;
@@ -124,7 +124,7 @@ std::uint64_t Pools::import_pointer(Pool& pool, const CUmemPoolPtrExportData& da
   pool.imported->use(exported.offset, exported.size);
   // The GPU is one: what the exporter took is missing here, too, unless this process is the exporter.
   const std::uint64_t charged = pool.device == nullptr || is_known(pool.identity) ? 0 : length;
-  if (pool.device != nullptr) pool.device->used += charged;
+  if (pool.device != nullptr) pool.device->charge(charged);
   pool.imported_bytes += length;
   pool.imported_high = std::max(pool.imported_high, pool.imported_bytes);
   ++pool.live;

@@ -11,7 +11,6 @@ namespace {
 
 constexpr std::uint64_t kStreamBase = 0x05D'0000'0000'0000;  // a distinct range; values are never reused
 constexpr std::uint64_t kEventBase = 0x0E7'0000'0000'0000;
-constexpr std::size_t kMostGoneStreams = 64;  // that a clock may remember before it is swept
 
 CompletionRef done_now() {
   auto completion = std::make_shared<Completion>();
@@ -40,6 +39,7 @@ Stream& Streams::add(Context& context, Stream::Kind kind, unsigned flags, int pr
                                                 .flags = flags,
                                                 .priority = priority,
                                                 .made_by = origin});
+  order_.begin(handle);
   return *streams_.emplace(handle, std::move(stream)).first->second;
 }
 
@@ -83,6 +83,13 @@ void Streams::destroy(Stream& stream) {
 void Streams::erase_if_finished(const Stream& stream) {
   if (!stream.is_destroyed || !stream.queue.empty()) return;
   const std::uint64_t handle = stream.handle;  // the stream may go with its entry
+  // The legacy stream waits for blocking streams, also for those that are gone.
+  if (stream.is_blocking() && contexts_.find(stream.context) != nullptr) {
+    Clock& gone = of_gone_streams_[stream.context];
+    gone.merge(stream.before);
+    if (gone.size() > kMostGoneStreams) gone.forget([&](std::uint64_t other) { return order_.is_closed(other); });
+  }
+  order_.end(handle, stream.position, stream.context);
   streams_.erase(handle);
 }
 
@@ -104,20 +111,38 @@ const Clock& Streams::before(Stream& stream) {
     for (const auto& [handle, other] : streams_)
       if (is_legacy_pair(stream, *other) && !stream.before.covers(handle, other->position))
         stream.before.merge(other->before);
+  if (stream.kind == Stream::Kind::legacy)
+    if (const auto gone = of_gone_streams_.find(stream.context); gone != of_gone_streams_.end()) {
+      stream.before.merge(gone->second);
+      of_gone_streams_.erase(gone);
+    }
   return stream.before;
+}
+
+bool Streams::comes_before(Stream& stream, std::uint64_t other, std::uint64_t position) {
+  return order_.has_seen(other, position) || before(stream).covers(other, position);
 }
 
 std::uint64_t Streams::next_position(Stream& stream) {
   before(stream);
   stream.before.note(stream.handle, ++stream.position);
-  if (stream.before.size() > kMostGoneStreams + streams_.size())
-    stream.before.forget([&](std::uint64_t handle) { return !streams_.contains(handle); });
+  if (stream.before.size() > stream.sweep_above) {
+    stream.before.forget([&](std::uint64_t handle) { return order_.is_closed(handle); });
+    stream.sweep_above = std::max(kMostGoneStreams, 2 * stream.before.size());
+  }
   return stream.position;
+}
+
+std::uint64_t Streams::next_moment(Stream& stream) {
+  const bool is_done_at_once = order_.has_seen(before(stream));
+  const std::uint64_t position = next_position(stream);
+  if (is_done_at_once) order_.see(stream.handle, position);
+  return position;
 }
 
 std::uint64_t Streams::take_turn(Stream& stream) {
   check_not_capturing(stream);
-  return next_position(stream);
+  return next_moment(stream);
 }
 
 CompletionRef Streams::when_reached(Stream& stream, const Origin& origin, std::function<void()> at_end) {
@@ -127,19 +152,36 @@ CompletionRef Streams::when_reached(Stream& stream, const Origin& origin, std::f
     enqueue(stream, std::move(marker));
     return completion;
   }
-  next_position(stream);
+  next_moment(stream);
   return done_now();
 }
 
-void Streams::check_not_capturing(Stream& stream) {
-  if (stream.capture != CU_STREAM_CAPTURE_STATUS_NONE) {
-    stream.capture = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
-    refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "the stream is capturing, and the emulator cannot record graphs");
-  }
-  if (stream.kind != Stream::Kind::legacy) return;
+void Streams::check_not_implicit(const Stream& stream) const {
+  if (stream.kind != Stream::Kind::legacy || captures_ == 0) return;
   for (const auto& [handle, other] : streams_)
-    if (other->capture == CU_STREAM_CAPTURE_STATUS_ACTIVE && other->context == stream.context && other->is_blocking())
+    if (other->capture != nullptr && other->context == stream.context && other->is_blocking())
       refuse(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "the default stream would wait for a stream that is capturing");
+}
+
+void Streams::check_usable(Stream& stream) {
+  if (stream.capture != nullptr && stream.capture->is_invalidated)
+    refuse(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "an earlier call has spoilt the capture of the stream; end it");
+  try {
+    check_not_implicit(stream);
+  } catch (const Refusal&) {
+    for (const auto& [handle, other] : streams_)
+      if (other->capture != nullptr && other->context == stream.context && other->is_blocking())
+        other->capture->is_invalidated = true;
+    throw;
+  }
+}
+
+void Streams::check_not_capturing(Stream& stream) {
+  check_usable(stream);
+  if (stream.capture == nullptr) return;
+  stream.capture->is_invalidated = true;
+  refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "the stream is capturing, and this call cannot be captured; the ",
+         "capture is spoilt");
 }
 
 CUstreamCaptureMode& capture_mode_of_this_thread() {
@@ -152,14 +194,12 @@ void Streams::check_safe_during_captures() {
   if (captures_ == 0 || mode == CU_STREAM_CAPTURE_MODE_RELAXED) return;
   bool is_forbidden = false;
   for (const auto& [handle, stream] : streams_) {
-    if (stream->capture == CU_STREAM_CAPTURE_STATUS_NONE || stream->is_destroyed ||
-        stream->capture_mode == CU_STREAM_CAPTURE_MODE_RELAXED)
-      continue;
-    const bool is_own = stream->capture_thread == this_thread_id();
-    const bool is_global =
-        mode == CU_STREAM_CAPTURE_MODE_GLOBAL && stream->capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+    Capture* capture = stream->capture.get();
+    if (capture == nullptr || capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED) continue;
+    const bool is_own = capture->thread == this_thread_id();
+    const bool is_global = mode == CU_STREAM_CAPTURE_MODE_GLOBAL && capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
     if (!is_own && !is_global) continue;
-    stream->capture = CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+    capture->is_invalidated = true;
     is_forbidden = true;
   }
   if (is_forbidden)
@@ -168,24 +208,27 @@ void Streams::check_safe_during_captures() {
            "spoilt");
 }
 
-void Streams::begin_capture(Stream& stream, CUstreamCaptureMode mode) {
-  if (stream.kind == Stream::Kind::legacy)
-    refuse(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "the legacy default stream cannot be captured");
-  if (stream.capture != CU_STREAM_CAPTURE_STATUS_NONE) invalid("the stream is capturing already");
-  stream.capture = CU_STREAM_CAPTURE_STATUS_ACTIVE;
-  stream.capture_id = next_capture_++;
-  stream.capture_mode = mode;
-  stream.capture_thread = this_thread_id();
+void Streams::begin_capture(Stream& stream, CUstreamCaptureMode mode, std::uint64_t graph, bool owns_graph,
+                            CaptureTips tips) {
+  stream.capture = std::make_shared<Capture>(Capture{.id = next_capture_++,
+                                                     .mode = mode,
+                                                     .thread = this_thread_id(),
+                                                     .origin = stream.handle,
+                                                     .graph = graph,
+                                                     .owns_graph = owns_graph});
+  stream.capture_tips = std::move(tips);
   ++captures_;
 }
 
-void Streams::end_capture(Stream& stream) {
-  const auto capture = std::exchange(stream.capture, CU_STREAM_CAPTURE_STATUS_NONE);
-  if (capture == CU_STREAM_CAPTURE_STATUS_NONE) invalid("the stream is not capturing");
+void Streams::end_capture(const CaptureRef& capture) {
+  const CaptureRef ended = capture;  // the caller's may be the one of a stream
+  ended->has_ended = true;
   --captures_;
-  if (capture == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
-    refuse(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "work was refused during the capture");
-  refuse(CUDA_ERROR_NOT_SUPPORTED, "the capture ended; the emulator has no graphs");
+  for (const auto& [handle, stream] : streams_) {
+    if (stream->capture != ended) continue;
+    stream->capture.reset();
+    stream->capture_tips.clear();
+  }
 }
 
 Event& Streams::create_event(Context& context, unsigned flags, const Origin& origin) {
@@ -193,11 +236,48 @@ Event& Streams::create_event(Context& context, unsigned flags, const Origin& ori
     invalid("event flags ", flags, " are unknown");
   if ((flags & CU_EVENT_INTERPROCESS) != 0 && (flags & CU_EVENT_DISABLE_TIMING) == 0)
     invalid("an INTERPROCESS event must have DISABLE_TIMING as well");
-  const std::uint64_t handle = kEventBase + kHandleStep * next_event_++;
-  return events_.emplace(handle, Event{handle, context.handle, context.device->ordinal, flags, origin}).first->second;
+  std::shared_ptr<SharedEvent> shared;
+  if ((flags & CU_EVENT_INTERPROCESS) != 0) shared = SharedEvent::make(context.device->ordinal);
+  return add_event(context, flags, std::move(shared), origin);
 }
 
-void Streams::destroy_event(Event& event) { events_.erase(event.handle); }
+Event& Streams::add_event(const Context& context, unsigned flags, std::shared_ptr<SharedEvent> shared,
+                          const Origin& origin) {
+  const std::uint64_t handle = kEventBase + kHandleStep * next_event_++;
+  Event made{handle, context.handle, context.device->ordinal, flags, origin};
+  made.shared = std::move(shared);
+  return events_.emplace(handle, std::move(made)).first->second;
+}
+
+Event& Streams::open_event(Context& context, const void* handle, const Origin& origin) {
+  std::shared_ptr<SharedEvent> shared = SharedEvent::open(handle);
+  if (shared->device() != context.device->ordinal)
+    refuse(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, "the event belongs to device ", shared->device(),
+           ", the current context to device ", context.device->ordinal);
+  return add_event(context, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS, std::move(shared), origin);
+}
+
+void Streams::write_handle(const Event& event, void* handle) {
+  if (event.shared == nullptr)
+    refuse(CUDA_ERROR_INVALID_HANDLE, "the event was made without INTERPROCESS and DISABLE_TIMING");
+  if (event.shared->is_imported())
+    refuse(CUDA_ERROR_INVALID_HANDLE, "the event was opened from another process, which gives handles to it");
+  event.shared->write_handle(handle);
+}
+
+void Streams::destroy_event(Event& event) {
+  if (event.shared != nullptr && !event.shared->is_imported()) event.shared->note_destroyed();
+  events_.erase(event.handle);
+}
+
+void Streams::check_not_destroyed(const Event& event) const {
+  const Context* context = contexts_.find(event.context);
+  if (event.shared == nullptr || !event.shared->is_imported() || context == nullptr ||
+      context->device->config.relaxes(Switch::inflight_unmap))
+    return;
+  if (event.shared->is_destroyed())
+    violate("event ", Hex{event.handle}, " is used after the process that made it has destroyed it");
+}
 
 Event& Streams::find_event(CUevent handle) {
   const auto value = reinterpret_cast<std::uint64_t>(handle);
@@ -212,22 +292,83 @@ void Streams::record(Event& event, Stream& stream, const Origin& origin) {
     refuse(CUDA_ERROR_INVALID_HANDLE, "the event belongs to device ", event.device, ", the stream to device ",
            stream.device->ordinal, "; both must be of one context");
   check_not_capturing(stream);
-  if (!implicit_waits(stream).empty()) {
+  check_not_destroyed(event);
+  event.capture.reset();
+  event.capture_tips.clear();
+  if (event.shared != nullptr) {
+    // A marker of its own, which tells the other processes when it is reached.
+    const std::uint64_t number = event.shared->begin_record();
+    try {
+      event.recorded = when_reached(stream, origin, [shared = event.shared, number] { shared->finish_record(number); });
+    } catch (...) {
+      event.shared->finish_record(number);
+      throw;
+    }
+    if (event.recorded->is_done) event.shared->finish_record(number);
+    event.own_record = number;
+    told_others_.merge(stream.before);
+    told_others_.forget([&](std::uint64_t handle) { return order_.is_closed(handle); });
+  } else if (!implicit_waits(stream).empty()) {
     Work marker{.name = "cuEventRecord", .origin = origin};
     const CompletionRef completion = marker.completion;
     enqueue(stream, std::move(marker));
     event.recorded = completion;
   } else {
+    // An operation like any other, whether the work before it has finished or not.
+    next_moment(stream);
     event.recorded = is_pending(stream.last) ? stream.last : done_now();
   }
-  event.before = before(stream);
+  event.before = stream.before;
 }
 
 void Streams::wait_event(Stream& stream, const Event& event, const Origin& origin) {
   check_not_capturing(stream);
-  if (is_pending(event.recorded))
+  check_not_destroyed(event);
+  if (const std::uint64_t record = event.foreign_record(); record != 0) {
+    const auto is_over = [shared = event.shared, record] { return shared->is_over(record); };
+    if (!is_over())
+      enqueue(stream, Work{.name = "cuStreamWaitEvent",
+                           .origin = origin,
+                           .body = [shared = event.shared, record] { shared->wait(record); },
+                           .is_awaited = is_over});
+    stream.before.merge(told_others_);
+    next_moment(stream);
+  } else if (is_pending(event.recorded)) {
     enqueue(stream, Work{.name = "cuStreamWaitEvent", .origin = origin, .waits = {event.recorded}});
-  stream.before.merge(event.before);
+    stream.before.merge(event.before);
+  } else {
+    stream.before.merge(event.before);  // first: the wait is done at once only if the host has seen the event
+    next_moment(stream);
+  }
+}
+
+bool Streams::query_event(const Event& event) {
+  check_not_destroyed(event);
+  if (const std::uint64_t record = event.foreign_record(); record != 0) {
+    if (!event.shared->is_over(record)) return false;
+    order_.see(told_others_);
+    return true;
+  }
+  if (is_pending(event.recorded)) return false;
+  order_.see(event.before);
+  return true;
+}
+
+Clock Streams::synchronize_event(Lock& lock, const Event& event) {
+  check_not_destroyed(event);
+  if (const std::uint64_t record = event.foreign_record(); record != 0) {
+    const std::shared_ptr<SharedEvent> shared = event.shared;
+    Clock told = told_others_;
+    lock.unlock();
+    shared->wait(record);
+    lock.lock();
+    order_.see(told);
+    return told;
+  }
+  Clock point = event.before;  // another thread may record the event again or destroy it meanwhile
+  if (event.recorded != nullptr) wait(lock, CompletionRef(event.recorded));
+  order_.see(point);
+  return point;
 }
 
 }  // namespace memlake::emulator

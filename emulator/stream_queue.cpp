@@ -1,13 +1,12 @@
 // The queues of streams: work is queued, run by threads or step by step, waited for, or dropped.
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <system_error>
 #include <thread>
+#include <utility>
 
+#include "signals_blocked.hpp"
 #include "stream.hpp"
 
 namespace memlake::emulator {
@@ -17,38 +16,27 @@ namespace {
 /// A worker with nothing to do for so long ends. Threads of the program come and go, and each may have had a stream.
 constexpr std::chrono::seconds kIdleTime{1};
 
-/// While it lives, threads that are started take no signals: those are for the program's own threads, which a signal
-/// may have to wake up. A fault is still told where it happens.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t signals;
-    sigfillset(&signals);
-    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&signals, fault);
-    pthread_sigmask(SIG_BLOCK, &signals, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_{};
-};
-
 }  // namespace
 
 void Streams::enqueue(Stream& stream, Work work) {
   check_not_capturing(stream);
   if (!stream.is_manual()) start_worker(stream);  // before anything is queued: the system may refuse a thread
   for (auto& wait : implicit_waits(stream)) work.waits.push_back(std::move(wait));
+  push(stream, std::move(work));
+  changed_.notify_all();
+}
+
+void Streams::push(Stream& stream, Work work) {
   work.completion->stream = &stream;
   work.stream = stream.handle;
   work.position = next_position(stream);
+  work.label = std::make_shared<WorkLabel>(WorkLabel{std::move(work.name), work.origin});
+  if (work.tells_host || stream.is_manual()) work.point = stream.before;
   stream.last = work.completion;
   auto queued = std::make_unique<Queued>(Queued{std::move(work), {}});
+  if (!queued->work.touches.empty()) on_queued_(queued->work);
   queued->place = in_flight_.add(queued->work);
   stream.queue.push_back(std::move(queued));
-  changed_.notify_all();
 }
 
 void Streams::run_and_wait(Lock& lock, Stream& stream, Work work) {
@@ -59,19 +47,18 @@ void Streams::run_and_wait(Lock& lock, Stream& stream, Work work) {
     check_will_end(stream.last);
     for (const CompletionRef& wait : implicit) check_will_end(wait);
     enqueue(stream, std::move(work));
+    const Clock point = stream.before;
     wait(lock, completion);
+    order_.see(point);
     return;
   }
   // Nothing is in the way: run it here. It is queued all the same, so that everybody sees it while it runs; `is_busy`
   // keeps the stream's own worker away from it.
   check_not_capturing(stream);
-  work.completion->stream = &stream;
-  work.stream = stream.handle;
-  work.position = next_position(stream);
-  stream.last = work.completion;
-  stream.queue.push_back(std::make_unique<Queued>(Queued{std::move(work), {}}));
-  stream.queue.front()->place = in_flight_.add(stream.queue.front()->work);
+  push(stream, std::move(work));
+  const Clock point = stream.before;
   run_first(lock, stream);
+  order_.see(point);
 }
 
 bool Streams::is_ready(const Stream& stream) const {
@@ -99,6 +86,7 @@ void Streams::run_first(Lock& lock, Stream& stream) {
     context->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
     on_failure_(text(work.describe(), " on device ", stream.device->ordinal, ": ", refusal));
   } else if (work.body && !is_lost) {
+    if (work.tells_host) order_.see(work.point);
     lock.unlock();
     work.body();
     lock.lock();
@@ -113,6 +101,7 @@ void Streams::finish_first(Stream& stream) {
   in_flight_.remove(queued->place);
   stream.queue.pop_front();
   if (queued->work.at_end) queued->work.at_end();
+  for (const auto& action : std::exchange(queued->work.completion->then, {})) action();
   changed_.notify_all();
   erase_if_finished(stream);
 }
@@ -187,27 +176,49 @@ bool Streams::is_done(Stream& stream) {
   return !is_pending(stream.last) && implicit_waits(stream).empty();
 }
 
-void Streams::synchronize(Lock& lock, Stream& stream) {
+bool Streams::query(Stream& stream) {
+  if (!is_done(stream)) return false;
+  order_.see(before(stream));
+  return true;
+}
+
+Clock Streams::synchronize(Lock& lock, Stream& stream) {
   check_not_capturing(stream);
+  Clock point = before(stream);
   // What the stream would have to wait for is part of it: the legacy stream ends when the blocking streams do.
   const std::vector<CompletionRef> implicit = implicit_waits(stream);
   const CompletionRef last = stream.last;
   if (last != nullptr) wait(lock, last);
   for (const auto& completion : implicit) wait(lock, completion);
+  order_.see(point);
+  return point;
 }
 
-void Streams::synchronize_context(Lock& lock, const Context& context) {
+template <class Selects>
+Clock Streams::wait_for_streams(Lock& lock, Selects&& selects) {
   std::vector<CompletionRef> pending;
-  for (const auto& [handle, stream] : streams_)
-    if (stream->context == context.handle && is_pending(stream->last)) pending.push_back(stream->last);
+  Clock point;
+  for (const auto& [handle, stream] : streams_) {
+    if (!selects(*stream)) continue;
+    point.merge(stream->before);
+    if (is_pending(stream->last)) pending.push_back(stream->last);
+  }
   for (const auto& completion : pending) wait(lock, completion);
+  order_.see(point);
+  return point;
+}
+
+Clock Streams::synchronize_context(Lock& lock, const Context& context) {
+  const std::uint64_t handle = context.handle;
+  Clock point = wait_for_streams(lock, [&](const Stream& stream) { return stream.context == handle; });
+  order_.see_ended(handle);
+  return point;
 }
 
 void Streams::synchronize_device(Lock& lock, const Device& device) {
-  std::vector<CompletionRef> pending;
-  for (const auto& [handle, stream] : streams_)
-    if (stream->device == &device && is_pending(stream->last)) pending.push_back(stream->last);
-  for (const auto& completion : pending) wait(lock, completion);
+  wait_for_streams(lock, [&](const Stream& stream) { return stream.device == &device; });
+  for (const auto& [handle, context] : contexts_.all())
+    if (context.device == &device) order_.see_ended(handle);
 }
 
 std::uint64_t Streams::hold(Stream& stream, const Origin& origin) {
@@ -231,8 +242,14 @@ std::size_t Streams::step(Lock& lock, Stream& stream, std::size_t count) {
   if (!stream.is_manual()) invalid("only streams of devices with streams=manual can be stepped");
   const auto kept = owner_of(stream);  // another thread may destroy it while its work runs
   std::size_t ran = 0;
-  while (ran < count && is_ready(stream)) {
+  const auto is_awaited = [&] {
+    const auto& question = stream.queue.front()->work.is_awaited;
+    return !question || question();  // a step waits for no other process
+  };
+  while (ran < count && is_ready(stream) && is_awaited()) {
+    const Clock point = stream.queue.front()->work.point;
     run_first(lock, stream);
+    order_.see(point);  // the test knows that the work ran, because it made it run
     ++ran;
   }
   return ran;
@@ -256,8 +273,11 @@ void Streams::drop_context(Lock& lock, const Context& context) {
         changed_.wait(lock);
       }
     }
+    order_.see(stream->before);
     erase_if_finished(*stream);
   }
+  order_.see_ended(context.handle);
+  of_gone_streams_.erase(context.handle);
   changed_.notify_all();  // for the workers, which have nothing to do any more
 }
 

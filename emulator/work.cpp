@@ -1,5 +1,6 @@
 #include "work.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 #include "refusal.hpp"
@@ -13,7 +14,9 @@ void Completion::finish() {
   milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-std::string Work::describe() const { return text(name, " (call ", origin.sequence, ", thread ", origin.thread, ")"); }
+std::string WorkLabel::describe() const {
+  return text(name, " (call ", origin.sequence, ", thread ", origin.thread, ")");
+}
 
 const Work* InFlight::user_of(std::uint64_t address, std::uint64_t size, bool only_running) const {
   for (const Work* work : all_) {
@@ -24,13 +27,12 @@ const Work* InFlight::user_of(std::uint64_t address, std::uint64_t size, bool on
   return nullptr;
 }
 
-const Work* InFlight::user_not_before(const Clock& point, std::uint64_t address, std::uint64_t size) const {
-  for (const Work* work : all_) {
-    if (point.covers(work->stream, work->position)) continue;
-    for (const Touch& touch : work->touches)
-      if (touch.overlaps(address, size)) return work;
-  }
-  return nullptr;
+std::vector<CompletionRef> InFlight::users_of(std::uint64_t address, std::uint64_t size) const {
+  std::vector<CompletionRef> users;
+  for (const Work* work : all_)
+    if (std::ranges::any_of(work->touches, [&](const Touch& touch) { return touch.overlaps(address, size); }))
+      users.push_back(work->completion);
+  return users;
 }
 
 }  // namespace memlake::emulator

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from memlake.integrations.pytest_plugin import EmulatorFixture
 
 pytest_plugins = ["pytester"]
-collect_ignore = ["peers"]
-"""`make peers` runs it: it needs a CUDA build of PyTorch."""
+collect_ignore = ["peers", "suites"]
+"""`make peers` and `make suites` run them: they need a CUDA build of PyTorch, and other projects' tests."""
 
 GRANULE = 2 * 2**20
 """The granularity of the devices below."""

@@ -29,8 +29,23 @@ using CUevent = struct CUevent_st*;
 using CUmemoryPool = struct CUmemPoolHandle_st*;
 using CUgraph = struct CUgraph_st*;
 using CUgraphNode = struct CUgraphNode_st*;
+using CUmodule = struct CUmod_st*;
+using CUfunction = struct CUfunc_st*;
+using CUlibrary = struct CUlib_st*;
+using CUkernel = struct CUkern_st*;
+using CUlinkState = struct CUlinkState_st*;
+
+// Enumerations of images and kernels, which only the emulator reads, by their numbers.
+using CUjit_option = int;
+using CUjitInputType = int;
+using CUlibraryOption = int;
+using CUfunction_attribute = int;
+using CUfunc_cache = int;
+using CUsharedconfig = int;
+using CUfunctionLoadingState = int;
 
 using CUhostFn = void (*)(void* user_data);
+using CUoccupancyB2DSize = std::size_t (*)(int block_size);
 using CUstreamCallback = void (*)(CUstream stream, CUresult status, void* user_data);
 
 /// The two stream handles that are fixed numbers, not pointers: the legacy and the calling thread's default stream.
@@ -144,6 +159,26 @@ inline constexpr unsigned CU_EVENT_DEFAULT = 0;
 inline constexpr unsigned CU_EVENT_BLOCKING_SYNC = 1;
 inline constexpr unsigned CU_EVENT_DISABLE_TIMING = 2;
 inline constexpr unsigned CU_EVENT_INTERPROCESS = 4;
+
+/// An attribute of a launch. The emulator reads the value by its first bytes.
+struct alignas(8) CUlaunchAttribute {
+  int id;
+  char pad[4];
+  char value[64];
+};
+
+struct CUlaunchConfig {
+  unsigned gridDimX;
+  unsigned gridDimY;
+  unsigned gridDimZ;
+  unsigned blockDimX;
+  unsigned blockDimY;
+  unsigned blockDimZ;
+  unsigned sharedMemBytes;
+  CUstream hStream;
+  CUlaunchAttribute* attrs;
+  unsigned numAttrs;
+};
 
 struct CUuuid {
   char bytes[16];

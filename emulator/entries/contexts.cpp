@@ -8,8 +8,6 @@ namespace memlake::emulator {
 
 namespace {
 
-constexpr unsigned kContextFlags = 0xFF;  // scheduling, mapping, coredump and sync bits
-
 Context& find_context(Session& session, CUcontext context) {
   Context* found = session.driver.contexts.find(context);
   if (found == nullptr) refuse(CUDA_ERROR_INVALID_CONTEXT, "there is no context ", static_cast<const void*>(context));
@@ -34,10 +32,7 @@ void set_top(std::uint64_t handle) {
 void synchronize(Session& session, const Context& context) {
   Driver& driver = session.driver;
   const std::uint64_t handle = context.handle;
-  Clock waited_for;
-  for (const auto& [other, stream] : driver.streams.all())
-    if (stream->context == handle) waited_for.merge(stream->before);
-  driver.streams.synchronize_context(session.lock, context);
+  const Clock waited_for = driver.streams.synchronize_context(session.lock, context);
   driver.contexts.check_alive(handle);  // returns the error of work that failed during the wait
   driver.pools.synchronized(waited_for, *driver.contexts.find(handle));
 }

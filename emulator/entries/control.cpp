@@ -4,6 +4,7 @@
 
 #include "entries/entry.hpp"
 #include "include/memlake_emulator.h"
+#include "transfer.hpp"
 
 #define MEMLAKE_CONTROL __attribute__((visibility("default")))
 
@@ -76,7 +77,10 @@ MEMLAKE_CONTROL int memlakeEmulatorLedger(char* buffer, size_t* size) {
 }
 
 MEMLAKE_CONTROL int memlakeEmulatorResetLedger(void) {
-  return control(MEMLAKE_CALLER, [&](Session& session) { session.driver.ledger.reset(); });
+  return control(MEMLAKE_CALLER, [&](Session& session) {
+    session.driver.ledger.reset();
+    session.driver.skipped.reset();
+  });
 }
 
 MEMLAKE_CONTROL int memlakeEmulatorLaunch(void* stream, const char* name, const memlakeEmulatorRange* ranges,
@@ -85,25 +89,25 @@ MEMLAKE_CONTROL int memlakeEmulatorLaunch(void* stream, const char* name, const 
     Driver& driver = session.driver;
     required(name, "name");
     if (count > 0) required(ranges, "ranges");
-    Work work{.name = name, .origin = session.origin};
+    std::vector<Touch> touches;
     for (size_t i = 0; i < count; ++i) {
       if (ranges[i].size == 0) invalid("range ", i, " is empty");
-      work.touches.push_back({ranges[i].address, ranges[i].size, ranges[i].is_write != 0});
+      touches.push_back({ranges[i].address, ranges[i].size, ranges[i].is_write != 0});
     }
     Stream& queue = driver.streams.find(as_stream(stream));
+    if (driver.captures.is_capturing(queue)) {
+      driver.captures.add(queue, DeclaredNode{name, std::move(touches)}, session.origin);
+      return;
+    }
+    Work work = declared_work(driver, name, session.origin, touches, queue.context);
     driver.pools.check_made(queue, work.touches);
     std::string gone;
     for (const Touch& touch : work.touches)
       if (gone.empty()) gone = driver.memory.why_gone(touch);
-    work.check = [&driver, gone, context = queue.context, touches = work.touches]() -> std::string {
-      if (!gone.empty()) return gone;
-      const Context* alive = driver.contexts.find(context);
-      if (alive == nullptr) return "its context is gone";
-      for (const Touch& touch : touches)
-        if (std::string refusal = driver.memory.why_not_kernel(*alive, touch); !refusal.empty()) return refusal;
-      return "";
-    };
+    if (!gone.empty()) work.check = [gone] { return gone; };
     driver.streams.enqueue(queue, std::move(work));
+    for (const Touch& touch : touches)
+      if (driver.memory.is_managed(touch.address)) driver.managed.touch_by(*queue.device, touch);
   });
 }
 
@@ -130,7 +134,10 @@ MEMLAKE_CONTROL int memlakeEmulatorStep(void* stream, size_t count, size_t* ran)
 MEMLAKE_CONTROL int memlakeEmulatorPending(void* stream, size_t* pending) {
   return control(MEMLAKE_CALLER, [&](Session& session) {
     required(pending, "pending");
-    *pending = session.driver.streams.find(as_stream(stream)).queue.size();
+    auto& streams = session.driver.streams;
+    Stream& asked = streams.find(as_stream(stream));
+    *pending = asked.queue.size();
+    if (*pending == 0 && asked.capture == nullptr) (void)streams.query(asked);
   });
 }
 

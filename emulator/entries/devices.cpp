@@ -66,8 +66,9 @@ MEMLAKE_EXPORT CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attr
 MEMLAKE_EXPORT CUresult cuDeviceGetPCIBusId(char* out, int length, CUdevice device) {
   return enter(Call::cuDeviceGetPCIBusId, MEMLAKE_CALLER, [&](Session& session) {
     required(out, "the bus id");
+    const PciPlace place = pci_place(session.driver.devices.find(device).number);
     char bus_id[32];
-    std::snprintf(bus_id, sizeof bus_id, "0000:%02X:00.0", session.driver.devices.find(device).ordinal + 1);
+    std::snprintf(bus_id, sizeof bus_id, "%04X:%02X:00.0", place.domain, place.bus);
     copy_text(out, length, bus_id, "the bus id");
   });
 }

@@ -9,7 +9,9 @@
 #include <string>
 #include <type_traits>
 
+#include "array_abi.hpp"
 #include "driver.hpp"
+#include "managed_abi.hpp"
 
 #define MEMLAKE_EXPORT extern "C" __attribute__((visibility("default")))
 #define MEMLAKE_CALLER __builtin_return_address(0)
@@ -53,6 +55,11 @@ CUresult answer(const Origin& origin, const std::exception& error);
 constexpr bool is_unsafe_during_capture(Call call) {
   switch (call) {
     case Call::cuMemAlloc_v2:
+    case Call::cuMemAllocManaged:
+    case Call::cuMemAllocPitch_v2:
+    case Call::cuArrayCreate_v2:
+    case Call::cuArray3DCreate_v2:
+    case Call::cuMipmappedArrayCreate:
     case Call::cuMemFree_v2:
     case Call::cuEventQuery:
     case Call::cuEventSynchronize:
@@ -93,15 +100,22 @@ CUresult enter(Call call, const void* caller, Body&& body, Need need = Need::ini
   }
 }
 
+/// Throws a violation if another process has the allocation open (cuIpcOpenMemHandle), unless its device allows that.
+void check_not_open_elsewhere(const Driver& driver, const Allocation& allocation);
+
 // Declares every exported function with its signature in functions.inc, so that another definition does not compile.
 #define F(base, symbol, since, parameters, arguments) MEMLAKE_EXPORT CUresult symbol parameters;
 #define S(base, symbol, since, suffix, parameters, arguments) \
   MEMLAKE_EXPORT CUresult symbol parameters;                  \
   MEMLAKE_EXPORT CUresult symbol##suffix parameters;
 #define U(base, symbol, since) MEMLAKE_EXPORT CUresult symbol();
+#define V(base, symbol, since, suffix) \
+  MEMLAKE_EXPORT CUresult symbol();    \
+  MEMLAKE_EXPORT CUresult symbol##suffix();
 #include "functions.inc"
 #undef F
 #undef S
 #undef U
+#undef V
 
 }  // namespace memlake::emulator

@@ -1,10 +1,19 @@
 // Plain device memory and pinned host memory.
 
 #include "entries/entry.hpp"
+#include "rounding.hpp"
 
 namespace memlake::emulator {
 
 namespace {
+
+constexpr std::uint64_t kPitchStep = 512;  // TEXTURE_ALIGNMENT of the device attributes
+
+void reclaim(Session& session) {
+  session.driver.chunks.reclaim();
+  session.driver.plain.reclaim();
+  session.driver.pools.reclaim();
+}
 
 const HostAllocation& find_host(Session& session, const void* pointer) {
   const HostAllocation* found = session.driver.plain.find_host(reinterpret_cast<std::uint64_t>(pointer));
@@ -32,9 +41,8 @@ MEMLAKE_EXPORT CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
     const Device& device = *session.driver.contexts.current().device;
     required(free, "free");
     required(total, "total");
-    session.driver.chunks.reclaim();
-    session.driver.pools.reclaim();
-    *free = device.free();
+    reclaim(session);
+    *free = device.empty();
     *total = device.config.memory;
   });
 }
@@ -43,9 +51,26 @@ MEMLAKE_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) {
   return enter(Call::cuMemAlloc_v2, MEMLAKE_CALLER, [&](Session& session) {
     required(address, "the address pointer");
     Context& context = session.driver.contexts.current();
-    session.driver.chunks.reclaim();
-    session.driver.pools.reclaim();
+    reclaim(session);
     *address = session.driver.plain.allocate(context, bytes, session.origin);
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr* address, size_t* pitch, size_t width, size_t height,
+                                           unsigned element) {
+  return enter(Call::cuMemAllocPitch_v2, MEMLAKE_CALLER, [&](Session& session) {
+    required(address, "the address pointer");
+    required(pitch, "the pitch pointer");
+    Context& context = session.driver.contexts.current();
+    if (element != 4 && element != 8 && element != 16) invalid("ElementSizeBytes ", element, " is not 4, 8 or 16");
+    if (width == 0 || height == 0) invalid("there is no row or no column");
+    std::uint64_t bytes = 0;
+    const std::uint64_t row = round_up(width, kPitchStep);
+    if (row < width || __builtin_mul_overflow(row, height, &bytes))
+      refuse(CUDA_ERROR_OUT_OF_MEMORY, height, " rows of ", width, " bytes are more than there are addresses");
+    reclaim(session);
+    *address = session.driver.plain.allocate(context, bytes, session.origin);
+    *pitch = row;
   });
 }
 
@@ -59,6 +84,10 @@ MEMLAKE_EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
       return driver.pools.free_now(*pooled);
     const Allocation* allocation = driver.plain.find(address);
     if (allocation == nullptr || allocation->address != address) invalid("no allocation starts at ", Hex{address});
+    if (allocation->is_variable) invalid(Hex{address}, " is a variable of a module, which only its module frees");
+    if (allocation->imported != nullptr)
+      invalid("the memory at ", Hex{address}, " is another process's; close it with cuIpcCloseMemHandle");
+    check_not_open_elsewhere(driver, *allocation);
     // Unlike an unmap, it waits: for its own device, and for whoever else uses this memory.
     const std::uint64_t size = allocation->size;
     driver.streams.synchronize_device(session.lock, *allocation->device);

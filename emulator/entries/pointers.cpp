@@ -27,9 +27,29 @@ struct Found {
   [[nodiscard]] bool is_memory() const {
     return mapping != nullptr || allocation != nullptr || host != nullptr || pooled != nullptr;
   }
+  [[nodiscard]] bool syncs_memops() const {
+    return mapping != nullptr      ? mapping->syncs_memops
+           : allocation != nullptr ? allocation->syncs_memops
+           : host != nullptr       ? host->syncs_memops
+                                   : pooled->syncs_memops;
+  }
+  void set_syncs_memops(bool value) const {
+    if (mapping != nullptr) mapping->syncs_memops = value;
+    if (allocation != nullptr) allocation->syncs_memops = value;
+    if (host != nullptr) host->syncs_memops = value;
+    if (pooled != nullptr) pooled->syncs_memops = value;
+  }
   [[nodiscard]] bool is_host() const {
     return host != nullptr || (mapping != nullptr && mapping->chunk().device == nullptr) ||
-           (pooled != nullptr && pooled->pool->device == nullptr);
+           (pooled != nullptr && pooled->pool->is_host());
+  }
+  [[nodiscard]] bool is_managed() const {
+    return (allocation != nullptr && allocation->is_managed) || (pooled != nullptr && pooled->pool->is_managed());
+  }
+  [[nodiscard]] bool has_host_pointer() const { return is_host() || is_managed(); }
+  /// What IS_MANAGED answers. NVIDIA's driver does not set it for memory of managed pools.
+  [[nodiscard]] bool is_said_to_be_managed() const {
+    return is_managed() && (pooled == nullptr || pooled->pool->is_strict);
   }
 };
 
@@ -70,10 +90,10 @@ bool answer_attribute(Driver& driver, const Found& found, CUpointer_attribute at
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
       return put(data, address), true;
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      if (!found.is_host()) invalid("device memory has no host pointer");
+      if (!found.has_host_pointer()) invalid("device memory has no host pointer");
       return put(data, address), true;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-      return put(data, 0U), true;
+      return put(data, found.syncs_memops() ? 1U : 0U), true;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: {
       const std::uint64_t id = found.allocation != nullptr ? found.allocation->id
                                : found.host != nullptr     ? found.host->id
@@ -83,13 +103,16 @@ bool answer_attribute(Driver& driver, const Found& found, CUpointer_attribute at
       return put(data, id), true;
     }
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+      return put(data, found.is_said_to_be_managed()), true;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-      return put(data, false), true;
+      return put(data, found.allocation != nullptr && found.allocation->imported == nullptr && !found.is_managed() &&
+                           found.allocation->device->is_host_backed()),
+             true;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: {
       const int ordinal = found.allocation != nullptr ? found.allocation->device->ordinal
                           : found.mapping != nullptr  ? found.mapping->chunk().device_or_host()
-                          : found.pooled != nullptr   ? found.pooled->pool->device_or_host()
-                                                      : 0;
+                          : found.pooled != nullptr   ? found.pooled->pool->nominal_device()
+                                                      : driver.contexts.find(found.host->context)->device->ordinal;
       return put(data, ordinal), true;
     }
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
@@ -104,18 +127,19 @@ bool answer_attribute(Driver& driver, const Found& found, CUpointer_attribute at
                                                  : 0),
              true;
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-      return put(data, prop == nullptr || prop->allocFlags.gpuDirectRDMACapable != 0), true;
+      return put(data, !found.is_managed() && (prop == nullptr || prop->allocFlags.gpuDirectRDMACapable != 0)), true;
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: {
       const Context* context = driver.contexts.current_or_null();
       unsigned flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
       if (found.mapping != nullptr)
         flags = context != nullptr ? found.mapping->rights_at(address).of(context->device->ordinal) : 0;
-      if (found.pooled != nullptr)
-        flags = context != nullptr ? found.pooled->pool->rights.of(context->device->ordinal) : 0;
+      if (found.pooled != nullptr) flags = context != nullptr ? found.pooled->access_of(context->device->ordinal) : 0;
       return put(data, flags), true;
     }
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-      return put(data, found.pooled != nullptr ? found.pooled->pool->handle : std::uint64_t{0}), true;
+      return put(data, found.pooled != nullptr && found.pooled->range == nullptr ? found.pooled->pool->handle
+                                                                                 : std::uint64_t{0}),
+             true;
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
       return put(data, mapping_range(found).size), true;
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
@@ -188,7 +212,7 @@ MEMLAKE_EXPORT CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribu
     const Found found(session.driver, address);
     for (unsigned i = 0; i < count; ++i) {
       const bool is_answerable = !found.is_nothing() && (!needs_memory(attributes[i]) || found.is_memory()) &&
-                                 (attributes[i] != CU_POINTER_ATTRIBUTE_HOST_POINTER || found.is_host());
+                                 (attributes[i] != CU_POINTER_ATTRIBUTE_HOST_POINTER || found.has_host_pointer());
       if (is_answerable) {
         answer_attribute(session.driver, found, attributes[i], address, data[i]);
       } else {
@@ -202,8 +226,11 @@ MEMLAKE_EXPORT CUresult cuPointerSetAttribute(const void* value, CUpointer_attri
   return enter(Call::cuPointerSetAttribute, MEMLAKE_CALLER, [&](Session& session) {
     required(static_cast<const char*>(value), "value");
     if (attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) invalid("only SYNC_MEMOPS can be set");
-    if (!Found(session.driver, address).is_memory()) invalid(Hex{address}, " is not memory of this driver");
-    // Accepted: copies of the synchronous functions are complete on return here anyway.
+    const Found found(session.driver, address);
+    if (!found.is_memory()) invalid(Hex{address}, " is not memory of this driver");
+    unsigned number = 0;
+    std::memcpy(&number, value, sizeof number);
+    found.set_syncs_memops(number != 0);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <climits>
 
 #include "entries/entry.hpp"
+#include "graph_params.hpp"
 
 namespace memlake::emulator {
 
@@ -32,15 +33,29 @@ void allocate(Session& session, CUdeviceptr* address, size_t bytes, Pool* pool, 
   if (pool == nullptr)
     pool = &driver.pools.current_pool({CU_MEM_LOCATION_TYPE_DEVICE, in_order_of.device->ordinal},
                                       CU_MEM_ALLOCATION_TYPE_PINNED);
+  if (driver.captures.is_capturing(in_order_of)) {
+    CUDA_MEM_ALLOC_NODE_PARAMS params{};
+    params.poolProps.allocType = pool->props.allocType;
+    params.poolProps.location = pool->props.location;
+    params.bytesize = bytes;
+    check_alloc_allowed(driver.captures.graph_of(in_order_of));
+    driver.captures.add(in_order_of, alloc_params(driver, params), session.origin);
+    *address = params.dptr;
+    return;
+  }
   *address = driver.pools.allocate(*pool, bytes, in_order_of, session.origin);
 }
 
 /// cuMemFreeAsync of memory that cuMemAlloc made: it goes when the stream comes to it.
 void free_plain(Session& session, const Allocation& allocation, Stream& stream) {
   Driver& driver = session.driver;
+  if (allocation.imported != nullptr)
+    invalid("the memory at ", Hex{allocation.address}, " is another process's; close it with cuIpcCloseMemHandle");
+  check_not_open_elsewhere(driver, allocation);
   if (!allocation.device->config.relaxes(Switch::inflight_unmap))
-    if (const Work* user =
-            driver.in_flight.user_not_before(driver.streams.before(stream), allocation.address, allocation.size))
+    if (const WorkLabel *user = allocation.uses.find_not([&](std::uint64_t other, std::uint64_t position) {
+          return driver.streams.comes_before(stream, other, position);
+        }))
       violate("the memory at ", Hex{allocation.address}, " is freed in a stream that does not wait for ",
               user->describe(), ", which uses it; record an event behind that work and wait for it here");
   const std::uint64_t address = allocation.address;
@@ -157,13 +172,22 @@ MEMLAKE_EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
     Driver& driver = session.driver;
     Stream& in_order_of = driver.streams.find(stream);
     if (address == 0) invalid("the address is 0, which cuMemFreeAsync refuses (unlike cuMemFree)");
+    if (driver.captures.is_capturing(in_order_of)) {
+      const Graph& graph = driver.captures.graph_of(in_order_of);
+      check_alloc_allowed(graph);
+      driver.captures.add(in_order_of, free_params(driver, graph, address), session.origin);
+      return;
+    }
     const PoolAllocation* from_pool = driver.pools.find_allocation(address);
     if (from_pool != nullptr && from_pool->address == address)
       return driver.pools.free(*from_pool, in_order_of, session.origin);
     const Allocation* plain = driver.plain.find(address);
+    if (plain != nullptr && plain->is_managed)
+      invalid(Hex{address}, " is memory of cuMemAllocManaged; free it with cuMemFree");
     if (plain == nullptr || plain->address != address)
       invalid("no allocation starts at ", Hex{address},
               from_pool != nullptr || plain != nullptr ? "; it lies inside one" : " (any more)");
+    if (plain->is_variable) invalid(Hex{address}, " is a variable of a module, which only its module frees");
     free_plain(session, *plain, in_order_of);
   });
 }

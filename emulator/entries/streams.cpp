@@ -1,4 +1,4 @@
-// Streams, events, host functions and captures.
+// Streams, events and host functions.
 
 #include "entries/entry.hpp"
 
@@ -6,18 +6,36 @@ namespace memlake::emulator {
 
 namespace {
 
-/// Runs code of the program in stream order. It must not call the driver meanwhile.
-auto host_function(std::function<void()> function) {
-  return [function = std::move(function)] {
-    is_in_host_function() = true;
-    function();
-    is_in_host_function() = false;
-  };
+void record(Session& session, CUevent event, CUstream stream, unsigned flags) {
+  Driver& driver = session.driver;
+  Event& found = driver.streams.find_event(event);
+  Stream& queue = driver.streams.find(stream);
+  if (flags > CU_EVENT_RECORD_EXTERNAL) invalid("flags ", flags, " are not 0 or 1 (EXTERNAL)");
+  const bool is_external = flags == CU_EVENT_RECORD_EXTERNAL;
+  if (!driver.captures.is_capturing(queue)) {
+    if (is_external) invalid("the flag EXTERNAL is only for captures");
+    return driver.streams.record(found, queue, session.origin);
+  }
+  if (found.context != queue.context)
+    refuse(CUDA_ERROR_INVALID_HANDLE, "the event belongs to another context than the stream");
+  if (is_external) {
+    driver.captures.add(queue, EventRecordNode{found.handle}, session.origin);
+  } else {
+    driver.captures.record(found, queue);
+  }
 }
 
-void record(Session& session, CUevent event, CUstream stream) {
-  auto& streams = session.driver.streams;
-  streams.record(streams.find_event(event), streams.find(stream), session.origin);
+void wait(Session& session, CUstream stream, CUevent event, unsigned flags) {
+  Driver& driver = session.driver;
+  Stream& queue = driver.streams.find(stream);
+  Event& found = driver.streams.find_event(event);
+  if (flags > CU_EVENT_WAIT_EXTERNAL) invalid("flags ", flags, " are not 0 or 1 (EXTERNAL)");
+  if (flags == CU_EVENT_WAIT_EXTERNAL) {
+    if (!driver.captures.is_capturing(queue)) invalid("the flag EXTERNAL is only for captures");
+    driver.captures.add(queue, EventWaitNode{found.handle}, session.origin);
+  } else if (!driver.captures.wait(queue, found)) {
+    driver.streams.wait_event(queue, found, session.origin);
+  }
 }
 
 void elapsed(Session& session, float* milliseconds, CUevent start, CUevent end) {
@@ -25,23 +43,13 @@ void elapsed(Session& session, float* milliseconds, CUevent start, CUevent end) 
   const Event& from = session.driver.streams.find_event(start);
   const Event& to = session.driver.streams.find_event(end);
   for (const Event* event : {&from, &to}) {
+    Captures::check_not_captured(*event);
     if (event->recorded == nullptr) refuse(CUDA_ERROR_INVALID_HANDLE, "an event was never recorded");
     if ((event->flags & CU_EVENT_DISABLE_TIMING) != 0)
       refuse(CUDA_ERROR_INVALID_HANDLE, "an event was made with DISABLE_TIMING");
   }
   if (!from.recorded->is_done || !to.recorded->is_done) refuse(CUDA_ERROR_NOT_READY, "an event is not complete");
   *milliseconds = static_cast<float>(to.recorded->milliseconds - from.recorded->milliseconds);
-}
-
-void capture_info(Session& session, CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
-                  const CUgraphNode** dependencies, size_t* count) {
-  required(status, "captureStatus");
-  const Stream& found = session.driver.streams.find(stream);
-  *status = found.capture;
-  if (id != nullptr) *id = found.capture_id;
-  if (graph != nullptr) *graph = nullptr;
-  if (dependencies != nullptr) *dependencies = nullptr;
-  if (count != nullptr) *count = 0;
 }
 
 }  // namespace
@@ -63,14 +71,17 @@ MEMLAKE_EXPORT CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned fl
 }
 
 MEMLAKE_EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
-  return enter(Call::cuStreamDestroy_v2, MEMLAKE_CALLER,
-               [&](Session& session) { session.driver.streams.destroy(session.driver.streams.find(stream)); });
+  return enter(Call::cuStreamDestroy_v2, MEMLAKE_CALLER, [&](Session& session) {
+    Stream& found = session.driver.streams.find(stream);
+    if (found.kind == Stream::Kind::created) session.driver.captures.forget(found);
+    session.driver.streams.destroy(found);
+  });
 }
 
 MEMLAKE_EXPORT CUresult cuStreamQuery(CUstream stream) {
   return enter(Call::cuStreamQuery, MEMLAKE_CALLER, [&](Session& session) {
     auto& streams = session.driver.streams;
-    return streams.is_done(streams.find(stream)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    return streams.query(streams.find(stream)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   });
 }
 
@@ -78,19 +89,14 @@ MEMLAKE_EXPORT CUresult cuStreamSynchronize(CUstream stream) {
   return enter(Call::cuStreamSynchronize, MEMLAKE_CALLER, [&](Session& session) {
     Stream& found = session.driver.streams.find(stream);
     const std::uint64_t context = found.context;
-    const Clock waited_for = session.driver.streams.before(found);
-    session.driver.streams.synchronize(session.lock, found);
+    const Clock waited_for = session.driver.streams.synchronize(session.lock, found);
     session.driver.contexts.check_alive(context);  // what failed meanwhile is the answer
     session.driver.pools.synchronized(waited_for);
   });
 }
 
 MEMLAKE_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
-  return enter(Call::cuStreamWaitEvent, MEMLAKE_CALLER, [&](Session& session) {
-    if (flags != 0) invalid("flags must be 0 outside a capture");
-    auto& streams = session.driver.streams;
-    streams.wait_event(streams.find(stream), streams.find_event(event), session.origin);
-  });
+  return enter(Call::cuStreamWaitEvent, MEMLAKE_CALLER, [&](Session& session) { wait(session, stream, event, flags); });
 }
 
 MEMLAKE_EXPORT CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
@@ -136,10 +142,16 @@ MEMLAKE_EXPORT CUresult cuStreamGetPriority(CUstream stream, int* priority) {
 MEMLAKE_EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
   return enter(Call::cuLaunchHostFunc, MEMLAKE_CALLER, [&](Session& session) {
     if (function == nullptr) invalid("the function is NULL");
-    auto& streams = session.driver.streams;
-    streams.enqueue(streams.find(stream), Work{.name = "cuLaunchHostFunc",
-                                               .origin = session.origin,
-                                               .body = host_function([function, data] { function(data); })});
+    Driver& driver = session.driver;
+    Stream& queue = driver.streams.find(stream);
+    if (driver.captures.is_capturing(queue)) {
+      driver.captures.add(queue, HostNode{{function, data}}, session.origin);
+      return;
+    }
+    driver.streams.enqueue(queue, Work{.name = "cuLaunchHostFunc",
+                                       .origin = session.origin,
+                                       .body = host_function([function, data] { function(data); }),
+                                       .tells_host = true});
   });
 }
 
@@ -149,54 +161,9 @@ MEMLAKE_EXPORT CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback ca
     if (flags != 0) invalid("flags must be 0");
     auto& streams = session.driver.streams;
     const auto call = [callback, stream, data] { callback(stream, CUDA_SUCCESS, data); };
-    streams.enqueue(streams.find(stream),
-                    Work{.name = "cuStreamAddCallback", .origin = session.origin, .body = host_function(call)});
-  });
-}
-
-MEMLAKE_EXPORT CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
-  return enter(Call::cuStreamIsCapturing, MEMLAKE_CALLER, [&](Session& session) {
-    required(status, "captureStatus");
-    *status = session.driver.streams.find(stream).capture;
-  });
-}
-
-MEMLAKE_EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id,
-                                                  CUgraph* graph, const CUgraphNode** dependencies, size_t* count) {
-  return enter(Call::cuStreamGetCaptureInfo_v2, MEMLAKE_CALLER,
-               [&](Session& session) { capture_info(session, stream, status, id, graph, dependencies, count); });
-}
-
-MEMLAKE_EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id,
-                                                  CUgraph* graph, const CUgraphNode** dependencies, const void** edges,
-                                                  size_t* count) {
-  return enter(Call::cuStreamGetCaptureInfo_v3, MEMLAKE_CALLER, [&](Session& session) {
-    capture_info(session, stream, status, id, graph, dependencies, count);
-    if (edges != nullptr) *edges = nullptr;
-  });
-}
-
-MEMLAKE_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-  return enter(Call::cuThreadExchangeStreamCaptureMode, MEMLAKE_CALLER, [&](Session&) {
-    required(mode, "mode");
-    if (*mode < CU_STREAM_CAPTURE_MODE_GLOBAL || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
-      invalid("capture mode ", +*mode, " is unknown");
-    std::swap(*mode, capture_mode_of_this_thread());
-  });
-}
-
-MEMLAKE_EXPORT CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
-  return enter(Call::cuStreamBeginCapture_v2, MEMLAKE_CALLER, [&](Session& session) {
-    if (mode < CU_STREAM_CAPTURE_MODE_GLOBAL || mode > CU_STREAM_CAPTURE_MODE_RELAXED)
-      invalid("capture mode ", +mode, " is unknown");
-    session.driver.streams.begin_capture(session.driver.streams.find(stream), mode);
-  });
-}
-
-MEMLAKE_EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
-  return enter(Call::cuStreamEndCapture, MEMLAKE_CALLER, [&](Session& session) {
-    required(graph, "graph");
-    session.driver.streams.end_capture(session.driver.streams.find(stream));
+    streams.enqueue(
+        streams.find(stream),
+        Work{.name = "cuStreamAddCallback", .origin = session.origin, .body = host_function(call), .tells_host = true});
   });
 }
 
@@ -215,29 +182,29 @@ MEMLAKE_EXPORT CUresult cuEventDestroy_v2(CUevent event) {
 }
 
 MEMLAKE_EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
-  return enter(Call::cuEventRecord, MEMLAKE_CALLER, [&](Session& session) { record(session, event, stream); });
+  return enter(Call::cuEventRecord, MEMLAKE_CALLER, [&](Session& session) { record(session, event, stream, 0); });
 }
 
 MEMLAKE_EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
-  return enter(Call::cuEventRecordWithFlags, MEMLAKE_CALLER, [&](Session& session) {
-    if (flags != 0) invalid("flags must be 0 outside a capture");
-    record(session, event, stream);
-  });
+  return enter(Call::cuEventRecordWithFlags, MEMLAKE_CALLER,
+               [&](Session& session) { record(session, event, stream, flags); });
 }
 
 MEMLAKE_EXPORT CUresult cuEventQuery(CUevent event) {
   return enter(Call::cuEventQuery, MEMLAKE_CALLER, [&](Session& session) {
-    const Event& found = session.driver.streams.find_event(event);
-    return found.recorded == nullptr || found.recorded->is_done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    auto& streams = session.driver.streams;
+    const Event& found = streams.find_event(event);
+    Captures::check_not_captured(found);
+    return streams.query_event(found) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   });
 }
 
 MEMLAKE_EXPORT CUresult cuEventSynchronize(CUevent event) {
   return enter(Call::cuEventSynchronize, MEMLAKE_CALLER, [&](Session& session) {
     const Event& found = session.driver.streams.find_event(event);
+    Captures::check_not_captured(found);
     const std::uint64_t context = found.context;
-    const Clock waited_for = found.before;
-    if (found.recorded != nullptr) session.driver.streams.wait(session.lock, CompletionRef(found.recorded));
+    const Clock waited_for = session.driver.streams.synchronize_event(session.lock, found);
     session.driver.contexts.check_alive(context);
     session.driver.pools.synchronized(waited_for);
   });

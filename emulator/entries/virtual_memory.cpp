@@ -155,16 +155,4 @@ MEMLAKE_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHan
   });
 }
 
-MEMLAKE_EXPORT CUresult cuIpcGetMemHandle(void* handle, CUdeviceptr address) {
-  return enter(Call::cuIpcGetMemHandle, MEMLAKE_CALLER, [&](Session& session) {
-    if (handle == nullptr) invalid("handle is NULL");
-    if (session.driver.mappings.find_reservation(address) != nullptr)
-      invalid("legacy IPC does not work on virtual memory; export the chunk instead (cuMemExportToShareableHandle)");
-    if (session.driver.pools.find_allocation(address) != nullptr)
-      invalid("legacy IPC does not work on pool memory; use cuMemPoolExportPointer on a pool made for export");
-    if (session.driver.plain.find(address) == nullptr) invalid("nothing is allocated at ", Hex{address});
-    refuse(CUDA_ERROR_NOT_SUPPORTED, "legacy IPC is not emulated");
-  });
-}
-
 }  // namespace memlake::emulator

@@ -18,10 +18,11 @@ def emulator_library() -> str:
 
 
 def cuda_library_directory() -> str:
-    """Returns a folder in which ``libcuda.so.1`` is the emulator.
+    """Returns a folder in which ``libcuda.so.1`` is the emulator, and ``libnvidia-ml.so.1`` is NVML for its devices.
 
     With this folder first in ``LD_LIBRARY_PATH``, a program uses the emulator as its driver. ``memlake emulate --
-    COMMAND`` runs a program this way.
+    COMMAND`` runs a program this way. The folder also has ``libcuda.so`` and ``libnvidia-ml.so``, so that ``gcc
+    program.c -L FOLDER -lcuda`` links a program that then needs any ``libcuda.so.1``.
     """
     return str(_existing(_LIBRARIES / "cuda" / "libcuda.so.1").parent)
 

@@ -19,8 +19,11 @@ def picture(world: World) -> dict[str, Any]:
             seen[f"{address:#x}"] = _look_at(world, address)
     if world.driver.is_emulated:
         ledger = world.driver.ledger()
-        kinds = ("reservations", "chunks", "mappings", "allocations", "pools", "pool_allocations")
-        seen |= {kind: ledger[kind] for kind in kinds}
+        kinds = (
+            "reservations chunks mappings allocations managed_allocations pools pool_allocations graphs graph_execs "
+            "graph_memory"
+        )
+        seen |= {kind: ledger[kind] for kind in kinds.split()}
     return seen
 
 
@@ -35,8 +38,9 @@ def _look_at(world: World, address: int) -> tuple[object, ...]:
 def left_in_ledger(before: dict[str, Any], after: dict[str, Any], expected_violations: int) -> list[str]:
     """A sentence for each thing in the later ledger that the earlier one does not have."""
     problems = []
-    kinds = "reservations chunks mappings allocations host_allocations pools pool_allocations streams events"
-    for kind in kinds.split():
+    memory = "reservations chunks mappings allocations managed_allocations host_allocations pools pool_allocations"
+    others = "streams events modules libraries graphs graph_execs user_objects"
+    for kind in f"{memory} {others}".split():
         known = [_identity(entry) for entry in before[kind]]
         # Sequence 0: made by the driver itself, like a context's default stream.
         problems += [

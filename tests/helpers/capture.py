@@ -5,8 +5,8 @@ import ctypes
 import memlake
 
 RELAXED = 2
-NO_GRAPHS = 801
-"""What ending an intact capture answers: it ends, but there are no graphs to give. 901: somebody spoilt it."""
+INTACT = 0
+"""What ending an intact capture answers. 901: somebody spoilt it."""
 
 
 def begin_capture(stream):
@@ -15,7 +15,10 @@ def begin_capture(stream):
 
 
 def end_capture(stream):
-    """The driver's answer."""
+    """Ends the capture and destroys its graph. Returns the driver's answer."""
     library = ctypes.CDLL(str(memlake.emulator_library()))
     graph = ctypes.c_void_p()
-    return library.cuStreamEndCapture(ctypes.c_void_p(stream.handle), ctypes.byref(graph))
+    code = library.cuStreamEndCapture(ctypes.c_void_p(stream.handle), ctypes.byref(graph))
+    if graph.value is not None:
+        assert library.cuGraphDestroy(graph) == 0
+    return code

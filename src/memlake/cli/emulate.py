@@ -93,6 +93,11 @@ def add_to(commands: _Commands) -> None:
     )
     behaviour.add_argument("--driver-version", metavar="N", help="the version that the driver reports (default: 13000)")
     behaviour.add_argument("--poison", action="store_true", help="fill new memory with a pattern")
+    behaviour.add_argument(
+        "--kernels",
+        default=defaults.kernels,
+        help='"refuse" launches of kernels, or "skip": check and queue them, compute nothing (default: %(default)s)',
+    )
     report = parser.add_argument_group("report")
     report.add_argument("--report", action="store_true", help="print the ledger to stderr when the program ends")
     report.add_argument("--ledger", metavar="FILE", help="write the ledger to a file, as JSON, when the program ends")
@@ -109,7 +114,7 @@ def _run(arguments: argparse.Namespace) -> NoReturn:
         raise ConfigError(f"cannot run {command[0]!r}: there is no such program")
     settings = _settings(arguments)
     _check(settings)
-    os.execve(program, command, os.environ | _environment(settings, os.environ.get("LD_LIBRARY_PATH", "")))
+    os.execve(program, command, os.environ | _environment(settings))
 
 
 def _settings(arguments: argparse.Namespace) -> str:
@@ -128,6 +133,7 @@ def _settings(arguments: argparse.Namespace) -> str:
         if arguments.driver_version
         else None,
         poison=arguments.poison,
+        kernels=arguments.kernels,
         name=arguments.name,
     )
     text = config.to_text()
@@ -147,9 +153,13 @@ def _check(settings: str) -> None:
     _native.Driver.load(emulator_library()).add_devices(settings)
 
 
-def _environment(settings: str, library_path: str) -> dict[str, str]:
-    directories = [cuda_library_directory(), *filter(None, [library_path])]
-    return {"MEMLAKE_EMULATOR": settings, "LD_LIBRARY_PATH": os.pathsep.join(directories)}
+def _environment(settings: str) -> dict[str, str]:
+    def with_ours_first(variable: str) -> str:
+        return os.pathsep.join([cuda_library_directory(), *filter(None, [os.environ.get(variable, "")])])
+
+    # LIBRARY_PATH is for programs that the command compiles and links with -lcuda.
+    paths = {variable: with_ours_first(variable) for variable in ("LD_LIBRARY_PATH", "LIBRARY_PATH")}
+    return {"MEMLAKE_EMULATOR": settings, **paths}
 
 
 def _whole_number(option: str, text: str) -> int:

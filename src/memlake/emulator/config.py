@@ -34,6 +34,7 @@ class EmulatorConfig:
     pool_segment: Size = "32MiB"
     driver_version: int | None = None
     poison: bool = False
+    kernels: str = "refuse"
     name: str | None = None
 
     def to_text(self) -> str:
@@ -53,6 +54,7 @@ class EmulatorConfig:
             "aliasing": self.aliasing,
             "pool_segment": str(parse_bytes(self.pool_segment, what="pool_segment")),
             "poison": "on" if self.poison else "off",
+            "kernels": self.kernels,
         }
         if self.recommended_granularity is not None:
             entries["recommended"] = str(parse_bytes(self.recommended_granularity, what="recommended_granularity"))

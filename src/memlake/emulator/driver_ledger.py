@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memlake import _native
+from memlake.emulator.graph_entries import GraphEntry, GraphExecEntry, GraphMemoryEntry, UserObjectEntry
 from memlake.libraries import emulator_library
 from memlake.units import format_bytes
 
@@ -22,15 +23,22 @@ __all__ = [
     "ContextEntry",
     "DeviceEntry",
     "EventEntry",
+    "GraphEntry",
+    "GraphExecEntry",
+    "GraphMemoryEntry",
     "HostAllocationEntry",
     "Incident",
     "Ledger",
+    "LibraryEntry",
+    "ManagedAllocationEntry",
     "MappingEntry",
+    "ModuleEntry",
     "Origin",
     "PoolAllocationEntry",
     "PoolEntry",
     "ReservationEntry",
     "StreamEntry",
+    "UserObjectEntry",
     "ledger",
     "reset_ledger",
 ]
@@ -48,12 +56,13 @@ class Origin:
 
 @dataclass(frozen=True)
 class DeviceEntry:
-    """An emulated device."""
+    """An emulated device; `managed` is how much managed memory lies in its memory."""
 
     ordinal: int
     name: str
     total: int
     free: int
+    managed: int
     backing: str
     profile: str
     streams: str
@@ -111,6 +120,16 @@ class AllocationEntry:
 
 
 @dataclass(frozen=True)
+class ManagedAllocationEntry:
+    """Memory from ``cuMemAllocManaged``; `device` was current when it was made."""
+
+    address: int
+    size: int
+    device: int
+    made_by: Origin
+
+
+@dataclass(frozen=True)
 class HostAllocationEntry:
     """Page-locked host memory."""
 
@@ -147,7 +166,8 @@ class PoolEntry:
 
 @dataclass(frozen=True)
 class PoolAllocationEntry:
-    """Memory from ``cuMemAllocAsync``, or imported from another process's pool (then `stream` is 0)."""
+    """Memory from ``cuMemAllocAsync``, imported from another process's pool (then `stream` is 0), or allocated by the
+    launch of a graph (then `pool` is 0)."""
 
     address: int
     size: int
@@ -193,6 +213,27 @@ class EventEntry:
 
 
 @dataclass(frozen=True)
+class ModuleEntry:
+    """Code that is loaded into a context; its variables are listed as allocations."""
+
+    handle: int
+    device: int
+    kernels: int
+    variables: int
+    is_of_library: bool
+    made_by: Origin
+
+
+@dataclass(frozen=True)
+class LibraryEntry:
+    """Code that is loaded, but belongs to no context."""
+
+    handle: int
+    kernels: int
+    made_by: Origin
+
+
+@dataclass(frozen=True)
 class Incident:
     """A contract violation or a warning; `text` describes it in a sentence."""
 
@@ -215,12 +256,20 @@ class Ledger:
     chunks: Sequence[ChunkEntry]
     mappings: Sequence[MappingEntry]
     allocations: Sequence[AllocationEntry]
+    managed_allocations: Sequence[ManagedAllocationEntry]
     host_allocations: Sequence[HostAllocationEntry]
     pools: Sequence[PoolEntry]
     pool_allocations: Sequence[PoolAllocationEntry]
     contexts: Sequence[ContextEntry]
     streams: Sequence[StreamEntry]
     events: Sequence[EventEntry]
+    modules: Sequence[ModuleEntry]
+    libraries: Sequence[LibraryEntry]
+    skipped_kernels: Mapping[str, int]
+    graphs: Sequence[GraphEntry]
+    graph_execs: Sequence[GraphExecEntry]
+    graph_memory: Sequence[GraphMemoryEntry]
+    user_objects: Sequence[UserObjectEntry]
     calls: Mapping[str, int]
     violations: Sequence[Incident]
     warnings: Sequence[Incident]
@@ -235,12 +284,20 @@ class Ledger:
             chunks=_entries(ChunkEntry, data["chunks"]),
             mappings=_entries(MappingEntry, data["mappings"]),
             allocations=_entries(AllocationEntry, data["allocations"]),
+            managed_allocations=_entries(ManagedAllocationEntry, data["managed_allocations"]),
             host_allocations=_entries(HostAllocationEntry, data["host_allocations"]),
             pools=_entries(PoolEntry, data["pools"]),
             pool_allocations=_entries(PoolAllocationEntry, data["pool_allocations"]),
             contexts=_entries(ContextEntry, data["contexts"]),
             streams=_entries(StreamEntry, data["streams"]),
             events=_entries(EventEntry, data["events"]),
+            modules=_entries(ModuleEntry, data["modules"]),
+            libraries=_entries(LibraryEntry, data["libraries"]),
+            skipped_kernels=MappingProxyType(dict(data["skipped_kernels"])),
+            graphs=_entries(GraphEntry, data["graphs"]),
+            graph_execs=_entries(GraphExecEntry, data["graph_execs"]),
+            graph_memory=_entries(GraphMemoryEntry, data["graph_memory"]),
+            user_objects=_entries(UserObjectEntry, data["user_objects"]),
             calls=MappingProxyType(dict(data["calls"])),
             violations=_entries(Incident, data["violations"]),
             warnings=_entries(Incident, data["warnings"]),
@@ -248,19 +305,26 @@ class Ledger:
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing is left: no memory, addresses, pools, streams or events. Devices, contexts and their default
-        streams may be there, and default pools that hold nothing."""
+        """True if nothing is left: no memory, addresses, pools, streams, events, code or graphs. Devices, contexts and
+        their default streams may be there, and default pools that hold nothing."""
         return not any(
             (
                 self.reservations,
                 self.chunks,
                 self.mappings,
                 self.allocations,
+                self.managed_allocations,
                 self.host_allocations,
                 self._pools,
                 self.pool_allocations,
                 self._created_streams,
                 self.events,
+                self.modules,
+                self.libraries,
+                self.graphs,
+                self.graph_execs,
+                self._graph_memory,
+                self.user_objects,
             )
         )
 
@@ -272,12 +336,18 @@ class Ledger:
     def _pools(self) -> list[PoolEntry]:
         return [entry for entry in self.pools if not entry.is_default or entry.held]
 
+    @property
+    def _graph_memory(self) -> list[GraphMemoryEntry]:
+        return [entry for entry in self.graph_memory if entry.held]
+
     def held(self, device: Device | int | None = None) -> int:
         """Bytes of physical memory that are held on a device, or on all devices."""
         ledger = self if device is None else self.of(device)
         entries: list[ChunkEntry | AllocationEntry] = [*ledger.chunks, *ledger.allocations]
         of_pools = sum(entry.held for entry in ledger.pools if entry.device >= 0)
-        return sum(entry.size for entry in entries if entry.device >= 0) + of_pools
+        of_graphs = sum(entry.held for entry in ledger.graph_memory)
+        managed = sum(entry.managed for entry in ledger.devices)
+        return sum(entry.size for entry in entries if entry.device >= 0) + of_pools + of_graphs + managed
 
     def of(self, device: Device | int) -> Ledger:
         """Returns the part that belongs to one device. Calls, violations and warnings are those of the whole driver."""
@@ -294,12 +364,19 @@ class Ledger:
             chunks=tuple(entry for entry in self.chunks if entry.device == ordinal),
             mappings=tuple(mappings),
             allocations=tuple(entry for entry in self.allocations if entry.device == ordinal),
+            managed_allocations=tuple(entry for entry in self.managed_allocations if entry.device == ordinal),
             host_allocations=(),
             pools=tuple(entry for entry in self.pools if entry.device == ordinal),
             pool_allocations=tuple(entry for entry in self.pool_allocations if entry.device == ordinal),
             contexts=tuple(entry for entry in self.contexts if entry.device == ordinal),
             streams=tuple(entry for entry in self.streams if entry.device == ordinal),
             events=tuple(entry for entry in self.events if entry.device == ordinal),
+            modules=tuple(entry for entry in self.modules if entry.device == ordinal),
+            libraries=(),
+            graphs=(),
+            graph_execs=(),
+            graph_memory=tuple(entry for entry in self.graph_memory if entry.device == ordinal),
+            user_objects=(),
         )
 
     def __str__(self) -> str:
@@ -310,6 +387,7 @@ class Ledger:
         lines += _section("chunk", self.chunks, _chunk_line)
         lines += _section("mapping", self.mappings, lambda entry: f"{_place(entry)} of device {entry.device}")
         lines += _section("allocation", self.allocations, lambda entry: f"{_place(entry)} of device {entry.device}")
+        lines += _section("managed allocation", self.managed_allocations, _place)
         lines += _section("host allocation", self.host_allocations, lambda entry: f"{_place(entry)}, {entry.kind}")
         lines += _section("pool", self._pools, _pool_line)
         lines += _section(
@@ -321,6 +399,23 @@ class Ledger:
             lambda entry: f"{entry.handle:#x} of device {entry.device}, {entry.pending} pending",
         )
         lines += _section("event", self.events, lambda entry: f"{entry.handle:#x} of device {entry.device}")
+        lines += _section(
+            "module", self.modules, lambda entry: f"{entry.handle:#x} of device {entry.device}, {entry.kernels} kernels"
+        )
+        if self.skipped_kernels:
+            lines.append(f"{sum(self.skipped_kernels.values())} launches of kernels were skipped")
+        lines += _section("graph", self.graphs, lambda entry: f"{entry.handle:#x}, {entry.nodes} nodes")
+        lines += _section(
+            "executable graph", self.graph_execs, lambda entry: f"{entry.handle:#x}, {entry.launches} launches"
+        )
+        lines += _section(
+            "graph pool",
+            self._graph_memory,
+            lambda entry: f"{format_bytes(entry.held)} of device {entry.device}, {format_bytes(entry.used)} used",
+        )
+        lines += _section(
+            "user object", self.user_objects, lambda entry: f"{entry.handle:#x}, {entry.references} references"
+        )
         lines += _section("violation", self.violations, str)
         lines += _section("warning", self.warnings, str)
         if self.is_empty:
@@ -365,7 +460,12 @@ def _device_line(device: DeviceEntry, held: int) -> str:
 
 
 def _place(
-    entry: ReservationEntry | MappingEntry | AllocationEntry | HostAllocationEntry | PoolAllocationEntry,
+    entry: ReservationEntry
+    | MappingEntry
+    | AllocationEntry
+    | ManagedAllocationEntry
+    | HostAllocationEntry
+    | PoolAllocationEntry,
 ) -> str:
     return f"{entry.address:#x}  {format_bytes(entry.size)}"
 
@@ -379,9 +479,9 @@ def _chunk_line(entry: ChunkEntry) -> str:
 
 def _pool_line(entry: PoolEntry) -> str:
     reuses = ", ".join(f"{count} {rule.replace('_', ' ')}" for rule, count in entry.reuses.items() if count)
-    return (
-        f"{entry.handle:#x} of {'the host' if entry.device < 0 else f'device {entry.device}'}, "
-        f"{format_bytes(entry.held)} held, {format_bytes(entry.used)} used" + (f" ({reuses})" if reuses else "")
+    place = {"device": f"device {entry.device}", "host": "the host", "managed": "managed memory"}[entry.location]
+    return f"{entry.handle:#x} of {place}, {format_bytes(entry.held)} held, {format_bytes(entry.used)} used" + (
+        f" ({reuses})" if reuses else ""
     )
 
 

@@ -34,6 +34,7 @@ def emulate(
     pool_segment: Size = "32MiB",
     driver_version: int | None = None,
     poison: bool = False,
+    kernels: str = "refuse",
     name: str | None = None,
 ) -> EmulatedDevices:
     """Adds emulated GPUs to this process and returns them: ``a, b = memlake.emulate(devices=2)``.
@@ -60,6 +61,8 @@ def emulate(
         pool_segment: the least memory that one of CUDA's memory pools takes from the device at a time.
         driver_version: the version that the driver reports. None: 13000.
         poison: True fills new memory with a pattern, so that a read before the first write is noticed.
+        kernels: ``"refuse"``: a launch of a kernel is refused. ``"skip"``: it is checked and queued, but computes
+            nothing. The emulator runs no kernels.
         name: the name of the devices.
 
     Raises:
@@ -79,6 +82,7 @@ def emulate(
         pool_segment=pool_segment,
         driver_version=driver_version,
         poison=poison,
+        kernels=kernels,
         name=name,
     )
     driver = _native.Driver.load(emulator_library())

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import sys
-from ctypes import POINTER, byref, c_int, c_uint64
+from ctypes import POINTER, byref, c_char_p, c_int, c_uint64
+from typing import Any
 
 from helpers.abi_driver import Driver
 from helpers.abi_functions import ALLOWED_BEFORE_INIT, FUNCTIONS
-from helpers.abi_types import HostFunction, device_prop
+from helpers.abi_types import HostFunction, MemLocation, device_prop
 
 UNTOUCHED = 77
 
 
-def nothing(argtype: object) -> object:
+def nothing(argtype: Any) -> object:
     """NULL or 0, as the argument's type has it."""
-    if argtype is HostFunction:
-        return HostFunction(0)
+    if argtype in (HostFunction, MemLocation):
+        return argtype()
+    if argtype is c_char_p:
+        return None
     return 0 if argtype in (c_int, c_uint64) or not isinstance(argtype, type(POINTER(c_int))) else None
 
 

@@ -6,7 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "array_abi.hpp"
 #include "driver/cuda_abi.hpp"
+#include "graph_abi.hpp"
+#include "ipc_abi.hpp"
+#include "launch_attributes.hpp"
+#include "managed_abi.hpp"
 #include "memlake_emulator.h"
 #include "own_process.hpp"
 
@@ -18,11 +23,15 @@ using namespace memlake::cuda;
 #define S(base, symbol, since, suffix, parameters, arguments) \
   extern "C" CUresult symbol parameters;                      \
   extern "C" CUresult symbol##suffix parameters;
-#define U(base, symbol, since)
+#define U(base, symbol, since) extern "C" CUresult symbol();
+#define V(base, symbol, since, suffix) \
+  extern "C" CUresult symbol();        \
+  extern "C" CUresult symbol##suffix();
 #include "functions.inc"
 #undef F
 #undef S
 #undef U
+#undef V
 
 }  // namespace memlake::emulator
 

@@ -54,7 +54,8 @@ TEST(an_empty_configuration_is_one_strict_device_of_8_gib) {
 TEST(every_key_of_the_configuration_is_read) {
   const GroupConfig group = parse_config(
       " devices = 2 ,memory=1 GiB,granularity=64KiB,recommended=2MiB,peers=01/00,profile=nvidia,"
-      "relax=map_offset_nonzero,backing=none,streams=manual,aliasing=whole,driver=12040,poison=on,name=A \"GPU\" = "
+      "relax=map_offset_nonzero,backing=none,streams=manual,aliasing=whole,driver=12040,poison=on,kernels=skip,name=A "
+      "\"GPU\" = "
       "fine,report=exit,"
       "ledger=some/file.json");
   EXPECT_EQ(group.devices, 2);
@@ -70,6 +71,7 @@ TEST(every_key_of_the_configuration_is_read) {
   EXPECT_EQ(group.device.aliasing, Aliasing::whole);
   EXPECT_EQ(group.driver_version.value_or(0), 12040);
   EXPECT(group.device.poison);
+  EXPECT(group.device.kernels == Kernels::skip);
   EXPECT_EQ(group.device.name, std::string("A \"GPU\" = fine"));
   EXPECT(group.report_at_exit);
   EXPECT_EQ(group.ledger_file, std::string("some/file.json"));
@@ -88,7 +90,7 @@ TEST(peers_are_all_none_or_a_matrix_and_never_itself) {
 TEST(every_wrong_word_of_the_configuration_is_named_with_what_is_possible) {
   const std::string keys =
       "devices, memory, granularity, recommended, peers, profile, relax, backing, streams, aliasing, pool_segment, "
-      "driver, poison, name, report, ledger";
+      "driver, poison, kernels, name, report, ledger";
   expect_refusal("colour=red", "unknown key 'colour'; the keys are " + keys);
   expect_refusal("=1", "unknown key ''; the keys are " + keys);
   expect_refusal("devices", "'devices' has no value; write key=value, with keys " + keys);
@@ -122,6 +124,7 @@ TEST(every_wrong_word_of_the_configuration_is_named_with_what_is_possible) {
   expect_refusal("backing=disk", "backing=disk is not possible; choose host or none");
   expect_refusal("streams=fibres", "streams=fibres is not possible; choose threads or manual");
   expect_refusal("poison=yes", "poison=yes is not possible; choose on or off");
+  expect_refusal("kernels=run", "kernels=run is not possible; choose refuse or skip");
   expect_refusal("report=always", "report=always is not possible; choose exit or off");
   expect_refusal("driver=13.0", "driver=13.0 is not a driver version such as 13000");
   expect_refusal("driver=10020", "driver=10020 is not a version from 11020 on (1000 * major + 10 * minor)");

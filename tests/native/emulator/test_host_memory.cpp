@@ -95,4 +95,23 @@ PROCESS_TEST(device_memory_is_open_to_the_program_as_far_as_to_any_device) {
   EXPECT_EQ(cpu_access(address), 1U);
 }
 
+PROCESS_TEST(pinned_memory_belongs_to_the_device_of_the_context_that_made_it) {
+  const World world("devices=2,memory=256MiB");
+  int registered = 0;
+  for (const std::size_t index : {0, 1}) {
+    world.use(index);
+    void* pinned = nullptr;
+    must(cuMemHostAlloc(&pinned, 64, 0));
+    must(cuMemHostRegister_v2(&registered, sizeof registered, 0));
+    for (const void* pointer : {static_cast<const void*>(pinned), static_cast<const void*>(&registered)}) {
+      int ordinal = -1;
+      must(
+          cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, reinterpret_cast<CUdeviceptr>(pointer)));
+      EXPECT_EQ(ordinal, world.first + static_cast<int>(index));
+    }
+    must(cuMemHostUnregister(&registered));
+    must(cuMemFreeHost(pinned));
+  }
+}
+
 }  // namespace memlake::test

@@ -42,4 +42,42 @@ PROCESS_TEST(small_allocations_never_overlap_and_are_reused) {
 }
 
 }  // namespace
+PROCESS_TEST(sync_memops_is_kept_and_makes_synchronous_functions_wait) {
+  const World world("memory=256MiB,streams=manual");
+  CUdeviceptr plain = 0;
+  must(cuMemAlloc_v2(&plain, kMiB));
+  CUdeviceptr other = 0;
+  must(cuMemAlloc_v2(&other, kMiB));
+  const auto is_set = [&](CUdeviceptr address) {
+    unsigned value = 7;
+    must(cuPointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address));
+    return value == 1;
+  };
+  const auto waits = [&](CUresult code) {
+    must(code);
+    const bool has_waited = pending(nullptr) == 0;
+    must(cuCtxSynchronize());
+    return has_waited;
+  };
+  EXPECT(!is_set(plain));
+  EXPECT(!waits(cuMemsetD8_v2(plain, 1, 64)));
+  EXPECT(!waits(cuMemcpyDtoD_v2(plain, other, 64)));
+  const unsigned on = 1;
+  must(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, plain + 64));
+  EXPECT(is_set(plain));
+  EXPECT(!is_set(other));
+  EXPECT(waits(cuMemsetD8_v2(plain, 1, 64)));
+  EXPECT(waits(cuMemcpyDtoD_v2(plain, other, 64)));
+  EXPECT(waits(cuMemcpyDtoD_v2(other, plain, 64)));
+  EXPECT(!waits(cuMemsetD8_v2(other, 1, 64)));
+  EXPECT(!waits(cuMemsetD8Async(plain, 1, 64, nullptr)));  // asynchronous functions stay so
+  const unsigned off = 0;
+  must(cuPointerSetAttribute(&off, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, plain));
+  EXPECT(!waits(cuMemsetD8_v2(plain, 1, 64)));
+  const std::uint64_t mapped = new_mapping(world.first);
+  must(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, mapped));
+  EXPECT(is_set(mapped));
+  EXPECT(waits(cuMemsetD8_v2(mapped, 1, 64)));
+}
+
 }  // namespace memlake::test

@@ -76,8 +76,9 @@ PROCESS_TEST(pools_that_cannot_be_made_are_refused_with_their_reason) {
   EXPECT_EQ(create(host_props(CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)), CUDA_ERROR_INVALID_VALUE);
   props = pool_props(world.first);
   props.allocType = CU_MEM_ALLOCATION_TYPE_MANAGED;
-  EXPECT_EQ(create(props), CUDA_ERROR_NOT_SUPPORTED);
-  EXPECT(error_says("managed"));
+  props.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  EXPECT_EQ(create(props), CUDA_ERROR_INVALID_VALUE);
+  EXPECT(error_says("managed memory cannot be exported"));
   EXPECT_EQ(create(pool_props(world.first, CU_MEM_HANDLE_TYPE_FABRIC)), CUDA_ERROR_NOT_PERMITTED);
   EXPECT_EQ(create(pool_props(world.first, CU_MEM_HANDLE_TYPE_WIN32)), CUDA_ERROR_NOT_SUPPORTED);
   EXPECT_EQ(create(pool_props(world.first, 1 | 8)), CUDA_ERROR_INVALID_VALUE);
@@ -91,6 +92,9 @@ PROCESS_TEST(an_old_driver_knows_no_max_size) {
   const World world("memory=64MiB,driver=12000");
   EXPECT_EQ(create(pool_props(world.first, 0, kMiB)), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(create(host_props()), CUDA_ERROR_INVALID_VALUE);
+  CUmemPoolProps managed = pool_props(world.first);
+  managed.allocType = CU_MEM_ALLOCATION_TYPE_MANAGED;
+  EXPECT_EQ(create(managed), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(create(pool_props(world.first)), CUDA_SUCCESS);
 }
 
@@ -113,10 +117,10 @@ PROCESS_TEST(the_place_functions_share_their_slot_with_the_device_functions) {
   must(cuMemGetDefaultMemPool(&one, &host, CU_MEM_ALLOCATION_TYPE_PINNED));
   EXPECT_EQ(cuMemPoolDestroy(one), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuMemSetMemPool(&host, CU_MEM_ALLOCATION_TYPE_PINNED, pool), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(cuMemGetMemPool(&one, &host, CU_MEM_ALLOCATION_TYPE_MANAGED), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(cuMemGetMemPool(&one, &host, CU_MEM_ALLOCATION_TYPE_MANAGED), CUDA_SUCCESS);
   CUmemLocation nowhere{};
   EXPECT_EQ(cuMemGetMemPool(&one, &nowhere, CU_MEM_ALLOCATION_TYPE_PINNED), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(cuMemGetMemPool(&one, &nowhere, CU_MEM_ALLOCATION_TYPE_MANAGED), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(cuMemGetMemPool(&one, &nowhere, CU_MEM_ALLOCATION_TYPE_MANAGED), CUDA_SUCCESS);
   CUmemLocation no_device{CU_MEM_LOCATION_TYPE_DEVICE, world.first + 1};
   EXPECT_EQ(cuMemGetMemPool(&one, &no_device, CU_MEM_ALLOCATION_TYPE_PINNED), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuDeviceGetDefaultMemPool(&one, world.first + 1), CUDA_ERROR_INVALID_DEVICE);
@@ -148,6 +152,19 @@ PROCESS_TEST(a_device_that_is_no_peer_is_refused) {
   const CUmemAccessDesc grants[2] = {access_desc(world.first), access_desc(world.first + 1)};
   EXPECT_EQ(cuMemPoolSetAccess(pool, grants, 2), CUDA_ERROR_INVALID_DEVICE);
   EXPECT_EQ(cuMemPoolSetAccess(pool, grants, 0), CUDA_ERROR_INVALID_VALUE);
+}
+
+PROCESS_TEST(a_host_pool_answers_to_zero_bytes_as_the_profile_of_the_streams_device_says) {
+  for (const bool is_strict : {true, false}) {
+    const World world(is_strict ? "memory=256MiB" : "memory=256MiB,profile=nvidia");
+    CUmemPoolProps props = pool_props(0);
+    props.location = {CU_MEM_LOCATION_TYPE_HOST, 0};
+    const CUmemoryPool pool = new_pool(props);
+    CUdeviceptr address = 1;
+    EXPECT_EQ(cuMemAllocFromPoolAsync(&address, 0, pool, new_stream()),
+              is_strict ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
+    EXPECT_EQ(address, is_strict ? 1U : 0U);
+  }
 }
 
 }  // namespace memlake::test

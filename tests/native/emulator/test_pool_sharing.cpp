@@ -201,4 +201,25 @@ PROCESS_TEST(imports_and_exports_leave_no_descriptor_behind) {
   EXPECT_EQ(before + 1, after);
 }
 
+PROCESS_TEST(the_nvidia_profile_runs_a_copy_that_was_queued_before_its_imported_memory_was_freed) {
+  const World world("memory=256MiB,profile=nvidia,streams=manual");
+  const CUstream stream = new_stream();
+  const CUmemoryPool pool = new_pool(pool_props(world.first, kPosix));
+  const std::uint64_t memory = allocate(pool, kMiB, stream);
+  const CUmemoryPool imported = import_pool(export_pool(pool));
+  for (const bool is_in_order : {true, false}) {
+    const std::uint64_t address = import_pointer(imported, export_pointer(memory));
+    must(cuMemsetD8Async(address, is_in_order ? 7 : 8, kMiB, stream));
+    if (is_in_order) {
+      must(cuMemFreeAsync(address, new_stream()));
+    } else {
+      must(cuMemFree_v2(address));
+    }
+    EXPECT_EQ(cuMemsetD8Async(address, 9, kMiB, stream), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+    EXPECT_EQ(first_byte(memory), is_in_order ? 7 : 8);
+  }
+  EXPECT_EQ(attribute(imported, CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 0U);
+}
+
 }  // namespace memlake::test

@@ -15,6 +15,7 @@ def test_the_text_is_in_the_syntax_of_the_environment_variable():
         aliasing="whole",
         pool_segment="8MiB",
         poison=True,
+        kernels="skip",
         name="toy GPU",
     ).to_text()
     assert dict(entry.split("=") for entry in text.split(",")) == {
@@ -31,6 +32,7 @@ def test_the_text_is_in_the_syntax_of_the_environment_variable():
         "pool_segment": str(2**23),
         "driver": "12040",
         "poison": "on",
+        "kernels": "skip",
         "name": "toy GPU",
     }
 

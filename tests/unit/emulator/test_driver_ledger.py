@@ -83,10 +83,12 @@ def test_a_ledger_does_not_change_afterwards(gpu):
 
 def test_an_empty_ledger_can_be_read():
     lists = (
-        "devices reservations chunks mappings allocations host_allocations pools pool_allocations contexts streams"
-        " events violations warnings"
+        "devices reservations chunks mappings allocations managed_allocations host_allocations pools pool_allocations"
+        " contexts streams events modules libraries graphs graph_execs graph_memory user_objects violations warnings"
     )
-    text = "{" + ", ".join(f'"{name}": []' for name in lists.split()) + ', "calls": {"cuInit": 1}}'
+    text = (
+        "{" + ", ".join(f'"{name}": []' for name in lists.split()) + ', "skipped_kernels": {}, "calls": {"cuInit": 1}}'
+    )
     ledger = Ledger.from_json(text)
     assert ledger.is_empty
     assert ledger.held() == 0

@@ -1,0 +1,126 @@
+"""libnvidia-ml.so.1: NVML for the emulated devices."""
+
+import ctypes
+import re
+from pathlib import Path
+
+import pytest
+
+from helpers.processes import run_python
+from memlake import vmm
+from memlake.libraries import cuda_library_directory, emulator_library
+
+LISTS = Path(__file__).parents[3] / "emulator" / "nvml"
+
+UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND, INSUFFICIENT_SIZE = 1, 2, 3, 6, 7
+
+
+@pytest.fixture
+def nvml():
+    library = ctypes.CDLL(str(Path(cuda_library_directory()) / "libnvidia-ml.so.1"))
+    library.nvmlErrorString.restype = ctypes.c_char_p
+    assert library.nvmlInit_v2() == 0
+    yield library
+    assert library.nvmlShutdown() == 0
+
+
+class Memory(ctypes.Structure):
+    _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
+
+
+def handle_of(nvml, gpu):
+    """NVML's handle of a device, by its place on the bus, which the driver tells."""
+    text, found = ctypes.create_string_buffer(32), ctypes.c_void_p()
+    assert ctypes.CDLL(emulator_library()).cuDeviceGetPCIBusId(text, 32, gpu.ordinal) == 0
+    assert nvml.nvmlDeviceGetHandleByPciBusId_v2(text, ctypes.byref(found)) == 0
+    return found
+
+
+def memory_of(nvml, handle):
+    memory = Memory()
+    assert nvml.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)) == 0
+    return memory.total, memory.free, memory.used
+
+
+def test_memory_is_that_of_the_driver(nvml, gpus):
+    a, b = (handle_of(nvml, gpu) for gpu in gpus)
+    total = gpus[0].total_memory
+    assert memory_of(nvml, a) == (total, total, 0)
+    segment = vmm.Segment.create(gpus[0], "6MiB")
+    assert memory_of(nvml, a) == (total, total - 6 * 2**20, 6 * 2**20)
+    assert memory_of(nvml, b) == (total, total, 0)
+    segment.close()
+    assert memory_of(nvml, a) == (total, total, 0)
+
+
+def test_a_closed_device_is_gone(nvml, memlake_emulator):
+    count = ctypes.c_uint()
+
+    def counted():
+        assert nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) == 0
+        return count.value
+
+    before = counted()
+    devices = memlake_emulator.emulate(devices=2, memory="64MiB")
+    handle = handle_of(nvml, devices[0])
+    assert counted() == before + 2
+    devices.close()
+    assert counted() == before
+    assert nvml.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(Memory())) == INVALID_ARGUMENT
+
+
+def test_wrong_arguments_are_refused(nvml, gpu):
+    found = ctypes.c_void_p()
+    assert nvml.nvmlDeviceGetHandleByIndex_v2(10**6, ctypes.byref(found)) == INVALID_ARGUMENT
+    assert nvml.nvmlDeviceGetHandleByUUID(b"GPU-0", ctypes.byref(found)) == NOT_FOUND
+    assert nvml.nvmlDeviceGetHandleByPciBusId_v2(b"first", ctypes.byref(found)) == INVALID_ARGUMENT
+    assert nvml.nvmlDeviceGetHandleByPciBusId_v2(b"0009:01:00.0", ctypes.byref(found)) == NOT_FOUND
+    assert nvml.nvmlDeviceGetCount_v2(None) == INVALID_ARGUMENT
+    assert nvml.nvmlDeviceGetMemoryInfo(None, ctypes.byref(Memory())) == INVALID_ARGUMENT
+    assert nvml.nvmlInitWithFlags(1 << 20) == INVALID_ARGUMENT
+    handle = handle_of(nvml, gpu)
+    assert nvml.nvmlDeviceGetName(handle, ctypes.create_string_buffer(3), 3) == INSUFFICIENT_SIZE
+    assert nvml.nvmlDeviceGetMemoryInfo_v2(handle, (ctypes.c_ulonglong * 5)()) == 25  # another version of the struct
+    assert nvml.nvmlErrorString(NOT_FOUND) == b"Not Found"
+
+
+def test_every_other_function_says_that_it_is_not_supported(nvml):
+    names = {
+        name: re.findall(r"^N\((\w+)\)", (LISTS / name).read_text(encoding="utf-8"), re.MULTILINE)
+        for name in ("functions.inc", "unsupported.inc")
+    }
+    assert len(names["unsupported.inc"]) > 300
+    assert [name for name in names["functions.inc"] if not hasattr(nvml, name)] == []
+    assert {getattr(nvml, name)() for name in names["unsupported.inc"]} == {NOT_SUPPORTED}
+
+
+def test_nothing_works_before_the_start_and_after_the_end():
+    program = """
+        import ctypes, sys
+        nvml, count = ctypes.CDLL(sys.argv[1]), ctypes.c_uint()
+        ask = lambda: nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
+        print(ask(), nvml.nvmlInit(), nvml.nvmlInit_v2(), ask(), nvml.nvmlShutdown(), ask(), nvml.nvmlShutdown(), ask(),
+              nvml.nvmlShutdown(), count.value)
+    """
+    library = str(Path(cuda_library_directory()) / "libnvidia-ml.so.1")
+    done = run_python(program, library, MEMLAKE_EMULATOR="devices=3,backing=none")
+    assert done.stdout.split() == ["1", "0", "0", "0", "0", "0", "0", "1", "1", "3"], done.stderr
+
+
+def test_hidden_devices_are_listed():
+    program = """
+        import ctypes, sys
+        folder, count = sys.argv[1], ctypes.c_int()
+        nvml, cuda = ctypes.CDLL(folder + "/libnvidia-ml.so.1"), ctypes.CDLL(folder + "/libcuda.so.1")
+        assert nvml.nvmlInit_v2() == 0
+        assert nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) == 0
+        before = count.value
+        assert cuda.cuInit(0) == 0
+        assert cuda.cuDeviceGetCount(ctypes.byref(count)) == 0
+        seen = count.value
+        assert nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) == 0
+        print(before, seen, count.value)
+    """
+    environment = {"MEMLAKE_EMULATOR": "devices=3,backing=none", "CUDA_VISIBLE_DEVICES": "2"}
+    done = run_python(program, cuda_library_directory(), **environment)
+    assert done.stdout.split() == ["3", "1", "3"], done.stderr
