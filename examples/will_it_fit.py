@@ -13,8 +13,6 @@ At most 59 GiB of it are live, so a device of 64 GiB should do.
 from __future__ import annotations
 
 import memlake
-from memlake.reports.comparison import print_comparison
-from memlake.reports.fit import print_fit
 from memlake.trace import load_example
 from memlake.units import format_bytes
 
@@ -27,11 +25,11 @@ def main() -> None:
 
     print(f"1. memlake compare {NAME} --capacity 64GiB\n")
     comparison = memlake.compare(trace, capacity="64GiB")
-    print_comparison(comparison)
+    comparison.print()
 
     print(f"\n2. memlake fit {NAME}\n")
     needed = memlake.fit(trace)
-    print_fit(needed)
+    needed.print()
 
     native, expandable, lake = comparison["caching"], comparison["expandable"], comparison["lake"]
     assert native.failure is not None

@@ -39,6 +39,10 @@ class Printable:
         """Returns the report as HTML. Every text in it is escaped."""
         return str(self._page(choices).to_html())
 
+    def print(self, **choices: Any) -> None:
+        """Prints the report to stdout, in the width of the terminal if it is one."""
+        self._page(choices).print()
+
     def __str__(self) -> str:
         return self.to_text()
 

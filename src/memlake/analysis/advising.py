@@ -126,14 +126,13 @@ class Advice(Printable, report="advice"):
         if self.needs or settings.memlake or settings.accelerator != "cuda" or settings.torch.is_before((2, 6)):
             return None
         best = self.own if self.recommendation is None else self.recommendation.result
-        lake = next((result for result in self.comparison if result.policy == "lake" and result.outcome == "ok"), None)
-        if lake is None or not best.fits:
+        if self._lake is None or not best.fits:
             return None
-        is_smaller = lake.peak_held + material_of(self.lower_bound) <= best.peak_held
-        if not is_smaller and lake.stalls >= best.stalls:
+        is_smaller = self._lake.peak_held + material_of(self.lower_bound) <= best.peak_held
+        if not is_smaller and self._lake.stalls >= best.stalls:
             return None
         steps = 0 if self.recommendation is None else self.recommendation.num_steps
-        return Setting(result=lake, own=self.own, line=_MEMLAKE, note=_NOT_ON_A_GPU, num_steps=steps)
+        return Setting(result=self._lake, own=self.own, line=_MEMLAKE, note=_NOT_ON_A_GPU, num_steps=steps)
 
     def __repr__(self) -> str:
         line = "no other setting" if self.recommendation is None else self.recommendation.line
@@ -159,17 +158,21 @@ class Advice(Printable, report="advice"):
                 f"Keep {self.own.label}: it fits on {device} and holds {format_bytes(self.own.peak_held)}. No tried "
                 f"setting holds at least {gain} less, or stalls less often."
             )
-        lake = next((result for result in self.comparison if result.policy == "lake" and result.fits), None)
         more = ""
-        if lake is not None:
+        if self._lake is not None:
             # lake maps memory as expandable segments do, so what a job needs may break with it as well.
             served = f"; whether it serves {self.needs[0].name} is not known" if self.needs else ""
             more = (
-                f" The memory would suffice: memlake's lake holds {format_bytes(lake.peak_held)}, and "
+                f" The memory would suffice: memlake's lake holds {format_bytes(self._lake.peak_held)}, and "
                 f"memlake.torch.install() makes PyTorch use it, which was not tried on a GPU yet{served}."
             )
         only = f" {self.needs[0].name} leaves only the allocator without expandable segments." if self.needs else ""
         return f"No tried setting of PyTorch makes the job fit on {device}.{only}{more}"
+
+    @property
+    def _lake(self) -> ReplayResult | None:
+        """The replay under memlake's own policy; None if it does not fit."""
+        return next((result for result in self.comparison if result.policy == "lake" and result.fits), None)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the JSON object that ``memlake advise --json`` prints, as a dict."""

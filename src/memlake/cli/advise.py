@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING
 
-from memlake.cli.output import EXIT_CODES, Progress, code_of_job, print_json
+from memlake.cli.output import EXIT_CODES, Progress, give
 from memlake.cli.replay_arguments import add_capacity, add_events, add_json
 from memlake.cli.trace_argument import add_traces, job_of, load_trace
-from memlake.reports.advice import print_advice
-from memlake.reports.job_advice import print_job_advice
 
 if TYPE_CHECKING:
-    from memlake.jobs import Ranks
-
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 __all__ = ["add_to"]
@@ -65,12 +62,10 @@ def _run(arguments: argparse.Namespace) -> int:
     from memlake.analysis.needs import chosen_needs
 
     chosen_needs(arguments.needs)  # a misspelt need is reported before a large file is read
-    if (job := job_of(arguments)) is not None:
-        return _run_job(arguments, job)
-    trace = load_trace(arguments)
+    job = job_of(arguments)
+    ask = partial(advise, load_trace(arguments)) if job is None else job.advise
     with Progress("replaying") as progress:
-        advice = advise(
-            trace,
+        advice = ask(
             arguments.capacity,
             needs=arguments.needs,
             events=arguments.events,
@@ -78,25 +73,4 @@ def _run(arguments: argparse.Namespace) -> int:
             reserve=arguments.reserve,
             progress=progress,
         )
-    if arguments.json:
-        print_json({"trace": arguments.trace} | advice.to_json())
-    else:
-        print_advice(advice)
-    return EXIT_CODES[advice.outcome]
-
-
-def _run_job(arguments: argparse.Namespace, job: Ranks) -> int:
-    with Progress("replaying") as progress:
-        advice = job.advise(
-            arguments.capacity,
-            needs=arguments.needs,
-            events=arguments.events,
-            limit=arguments.limit,
-            reserve=arguments.reserve,
-            progress=progress,
-        )
-    if arguments.json:
-        print_json({"traces": arguments.traces} | advice.to_json())
-    else:
-        print_job_advice(advice)
-    return code_of_job(advice, EXIT_CODES[advice.outcome])
+    return give(advice, arguments, EXIT_CODES[advice.outcome], is_job=job is not None)

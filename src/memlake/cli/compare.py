@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING
 
-from memlake.cli.output import EXIT_CODES, Progress, code_of_job, print_json
+from memlake.cli.output import EXIT_CODES, Progress, give
 from memlake.cli.replay_arguments import add_capacity, add_events, add_json, add_policies
 from memlake.cli.trace_argument import add_traces, job_of, load_trace
-from memlake.reports.comparison import print_comparison
-from memlake.reports.job_comparison import print_job_comparison
 
 if TYPE_CHECKING:
-    from memlake.jobs import Ranks
-
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 __all__ = ["add_to"]
@@ -56,12 +53,10 @@ def add_to(commands: _Commands) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from memlake.analysis import compare
 
-    if (job := job_of(arguments)) is not None:
-        return _run_job(arguments, job)
-    trace = load_trace(arguments)
+    job = job_of(arguments)
+    ask = partial(compare, load_trace(arguments)) if job is None else job.compare
     with Progress("replaying") as progress:
-        comparison = compare(
-            trace,
+        comparison = ask(
             arguments.capacity,
             arguments.policies,
             events=arguments.events,
@@ -69,25 +64,4 @@ def _run(arguments: argparse.Namespace) -> int:
             reserve=arguments.reserve,
             progress=progress,
         )
-    if arguments.json:
-        print_json({"trace": arguments.trace} | comparison.to_json())
-    else:
-        print_comparison(comparison)
-    return EXIT_CODES[comparison.outcome]
-
-
-def _run_job(arguments: argparse.Namespace, job: Ranks) -> int:
-    with Progress("replaying") as progress:
-        comparison = job.compare(
-            arguments.capacity,
-            arguments.policies,
-            events=arguments.events,
-            limit=arguments.limit,
-            reserve=arguments.reserve,
-            progress=progress,
-        )
-    if arguments.json:
-        print_json({"traces": arguments.traces} | comparison.to_json())
-    else:
-        print_job_comparison(comparison)
-    return code_of_job(comparison, EXIT_CODES[comparison.outcome])
+    return give(comparison, arguments, EXIT_CODES[comparison.outcome], is_job=job is not None)

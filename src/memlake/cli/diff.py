@@ -6,12 +6,10 @@ import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from memlake.cli.output import EXIT_CODES, print_json
+from memlake.cli.output import EXIT_CODES, give
 from memlake.cli.replay_arguments import add_json
 from memlake.cli.trace_argument import load_trace
 from memlake.errors import ConfigError
-from memlake.reports.diff import print_diff
-from memlake.reports.never_freed import print_never_freed
 
 if TYPE_CHECKING:
     from memlake.trace import Trace
@@ -77,14 +75,12 @@ def _run(arguments: argparse.Namespace) -> int:
     steps = None if arguments.steps is None else [_count("--steps", text, 0, 10**9 - 1) for text in arguments.steps]
     _check_forms(arguments)
     devices = _devices(arguments.device)
+    arguments.trace = arguments.a
     first = _load(arguments.a, devices[0])
     if arguments.never_freed:
         unfreed = never_freed(first)
-        if arguments.json:
-            print_json({"trace": arguments.a} | unfreed.to_json())
-        else:
-            print_never_freed(unfreed, num_sites=num_sites)
-        return 0 if unfreed.is_known else EXIT_CODES["unknown"]
+        code = 0 if unfreed.is_known else EXIT_CODES["unknown"]
+        return give(unfreed, arguments, code, num_sites=num_sites)
     if steps is not None:
         found = diff(first, steps=(steps[0], steps[1]))
         names = [f"{side.name} of {arguments.a}" for side in (found.a, found.b)]
@@ -92,11 +88,7 @@ def _run(arguments: argparse.Namespace) -> int:
         found = diff(first, _load(arguments.b, devices[1]), any_device=arguments.device is not None)
         names = [arguments.a, arguments.b]
     found = replace(found, a=replace(found.a, name=names[0]), b=replace(found.b, name=names[1]))
-    if arguments.json:
-        print_json({"trace": arguments.a} | found.to_json())
-    else:
-        print_diff(found, num_sites=num_sites)
-    return 0
+    return give(found, arguments, num_sites=num_sites)
 
 
 def _check_forms(arguments: argparse.Namespace) -> None:

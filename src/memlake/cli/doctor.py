@@ -37,11 +37,11 @@ def add_to(commands: _Commands) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from memlake.reports.health import examine, print_health
+    from memlake.reports.health import examine
 
     health = examine()
     if arguments.json:
         print_json(health.to_json())
     else:
-        print_health(health)
+        health.print()
     return 0 if health.is_good else 1

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING
 
-from memlake.cli.output import EXIT_CODES, Progress, code_of_job, print_json
+from memlake.cli.output import EXIT_CODES, Progress, give
 from memlake.cli.replay_arguments import add_events, add_json, add_policies
 from memlake.cli.trace_argument import add_traces, job_of, load_trace
-from memlake.reports.fit import print_fit
-from memlake.reports.job_fit import print_job_fit
 
 if TYPE_CHECKING:
-    from memlake.jobs import Ranks
-
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 __all__ = ["add_to"]
@@ -54,23 +51,8 @@ def add_to(commands: _Commands) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from memlake.analysis import fit
 
-    if (job := job_of(arguments)) is not None:
-        return _run_job(arguments, job)
-    trace = load_trace(arguments)
+    job = job_of(arguments)
+    ask = partial(fit, load_trace(arguments)) if job is None else job.fit
     with Progress("searching") as progress:
-        found = fit(trace, arguments.policies, events=arguments.events, progress=progress)
-    if arguments.json:
-        print_json({"trace": arguments.trace} | found.to_json())
-    else:
-        print_fit(found)
-    return EXIT_CODES[found.outcome]
-
-
-def _run_job(arguments: argparse.Namespace, job: Ranks) -> int:
-    with Progress("searching") as progress:
-        found = job.fit(arguments.policies, events=arguments.events, progress=progress)
-    if arguments.json:
-        print_json({"traces": arguments.traces} | found.to_json())
-    else:
-        print_job_fit(found)
-    return code_of_job(found, EXIT_CODES[found.outcome])
+        found = ask(arguments.policies, events=arguments.events, progress=progress)
+    return give(found, arguments, EXIT_CODES[found.outcome], is_job=job is not None)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from memlake.reports.terminal import visible
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable
 
-    from memlake.jobs import JobAnswer
-
-__all__ = ["EXIT_CODES", "Progress", "code_of_job", "print_json"]
+__all__ = ["EXIT_CODES", "Progress", "give", "print_json"]
 
 EXIT_CODES = {"ok": 0, "oom": 1, "unknown": 3}
 """The exit code of each outcome. 2 is for bad input; 3 says that the file cannot decide the question."""
@@ -24,7 +23,32 @@ def print_json(value: dict[str, Any]) -> None:
     print(json.dumps(value, indent=2, allow_nan=False))
 
 
-def code_of_job(answer: JobAnswer[Any], code: int) -> int:
+class _Result(Protocol):
+    """A result that a command prints."""
+
+    def print(self, **choices: Any) -> None: ...
+    def to_json(self) -> dict[str, Any]: ...
+
+
+def give(found: _Result, arguments: argparse.Namespace, code: int = 0, *, is_job: bool = False, **choices: Any) -> int:
+    """Prints a result as its report, or as JSON with the names of its files, and returns the exit code.
+
+    Args:
+        found: the result.
+        arguments: has `json`, and `trace` or, for a job, `traces`.
+        code: the exit code that the result has by itself.
+        is_job: whether it is an answer for the files of a job.
+        choices: as for `Printable.print`.
+    """
+    if arguments.json:
+        origin = {"traces": arguments.traces} if is_job else {"trace": arguments.trace}
+        print_json(origin | found.to_json())
+    else:
+        found.print(**choices)
+    return _code_of_job(found, code) if is_job else code
+
+
+def _code_of_job(answer: Any, code: int) -> int:
     """Returns the exit code of an answer for several files, and says on stderr which files could not be read.
 
     A file that could not be read makes it 2, whatever the others say: the answer may be another with it.

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from memlake.cli.output import EXIT_CODES, Progress, print_json
+from memlake.cli.output import EXIT_CODES, Progress, give
 from memlake.cli.replay_arguments import add_capacity, add_events, add_json, add_policy
 from memlake.cli.trace_argument import add_trace, load_trace
 from memlake.errors import ConfigError
-from memlake.reports.replay import print_replay
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -64,11 +63,7 @@ def _run(arguments: argparse.Namespace) -> int:
             go_on=arguments.go_on,
             timeline=samples,
         )
-    if arguments.json:
-        print_json({"trace": arguments.trace} | result.to_json())
-    else:
-        print_replay(result)
-    return EXIT_CODES[result.outcome]
+    return give(result, arguments, EXIT_CODES[result.outcome])
 
 
 def _samples(text: str) -> int:

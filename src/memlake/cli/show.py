@@ -5,16 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from memlake.cli.output import Progress, code_of_job, print_json
+from memlake.cli.output import Progress, give
 from memlake.cli.replay_arguments import add_json
 from memlake.cli.trace_argument import add_traces, job_of, load_trace
 from memlake.errors import ConfigError
-from memlake.reports.job_overview import print_job_overview
-from memlake.reports.overview import print_overview
 
 if TYPE_CHECKING:
-    from memlake.jobs import Ranks
-
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 __all__ = ["add_to"]
@@ -76,37 +72,20 @@ def add_to(commands: _Commands) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from memlake.analysis import overview
 
-    num_sites = _count(arguments.sites)
+    choices = {"num_sites": _count(arguments.sites), "steps": arguments.steps}
+    wanted = {
+        "capacity": arguments.capacity,
+        "reserve": arguments.reserve,
+        "steps": arguments.steps or arguments.json,
+    }
     if (job := job_of(arguments)) is not None:
-        return _run_job(arguments, job, num_sites)
+        with Progress("reading") as progress:
+            ranks = job.overview(**wanted, progress=progress)
+        return give(ranks, arguments, is_job=True, **choices)
     trace = load_trace(arguments)
     with Progress("verifying"):
-        found = overview(
-            trace,
-            capacity=arguments.capacity,
-            reserve=arguments.reserve,
-            steps=arguments.steps or arguments.json,
-        )
-    if arguments.json:
-        print_json({"trace": arguments.trace} | found.to_json())
-    else:
-        print_overview(found, num_sites=num_sites, steps=arguments.steps)
-    return 0
-
-
-def _run_job(arguments: argparse.Namespace, job: Ranks, num_sites: int) -> int:
-    with Progress("reading") as progress:
-        found = job.overview(
-            capacity=arguments.capacity,
-            reserve=arguments.reserve,
-            steps=arguments.steps or arguments.json,
-            progress=progress,
-        )
-    if arguments.json:
-        print_json({"traces": arguments.traces} | found.to_json())
-    else:
-        print_job_overview(found, num_sites=num_sites, steps=arguments.steps)
-    return code_of_job(found, 0)
+        found = overview(trace, **wanted)
+    return give(found, arguments, **choices)
 
 
 def _count(text: str) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import os
-from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -171,6 +170,5 @@ def _whole_number(name: str, value: object) -> int:
     return number
 
 
-@lru_cache(maxsize=1)
 def _emulator() -> _native.Driver:
     return _native.Driver.load(emulator_library())

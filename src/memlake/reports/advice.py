@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memlake.reports.outcomes import OUTCOMES
 from memlake.reports.page import Page
 from memlake.reports.trust import add_trust
 from memlake.units import format_bytes
@@ -14,14 +15,7 @@ if TYPE_CHECKING:
     from memlake.jobs import JobSetting
     from memlake.replaying import ReplayResult
 
-__all__ = ["add_setting", "page_of", "print_advice"]
-
-_OUTCOMES = {"ok": "fits", "unknown": "unknown", "oom": "out of memory"}
-
-
-def print_advice(advice: Advice) -> None:
-    """Prints the verdict first if nothing can fit or be decided; else the figures, and then the settings."""
-    page_of(advice).print()
+__all__ = ["add_setting", "page_of"]
 
 
 def page_of(advice: Advice) -> Page:
@@ -80,7 +74,7 @@ def _add_memlake(page: Page, advice: Advice) -> None:
 
 def _line(result: ReplayResult, advice: Advice) -> tuple[str, ...]:
     ruled_out = advice.ruled_out_by(result)
-    outcome = _OUTCOMES[result.outcome] + (f", ruled out by {ruled_out[0]}" if ruled_out else "")
+    outcome = OUTCOMES[result.outcome] + (f", ruled out by {ruled_out[0]}" if ruled_out else "")
     modelled = result.modelled_driver_ms
     return (
         result.label,

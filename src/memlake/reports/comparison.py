@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memlake.reports.outcomes import OUTCOMES
 from memlake.reports.page import Page
 from memlake.reports.trust import add_trust
 from memlake.units import format_bytes
@@ -12,15 +13,7 @@ if TYPE_CHECKING:
     from memlake.analysis import Comparison
     from memlake.replaying import ReplayResult
 
-__all__ = ["page_of", "print_comparison"]
-
-
-_OUTCOMES = {"ok": "fits", "unknown": "unknown"}
-
-
-def print_comparison(comparison: Comparison) -> None:
-    """Prints a table with one line per policy, then the advice."""
-    page_of(comparison).print()
+__all__ = ["page_of"]
 
 
 def page_of(comparison: Comparison) -> Page:
@@ -54,14 +47,14 @@ def _settings(comparison: Comparison) -> str:
 
 
 def _line(result: ReplayResult, settings: str) -> tuple[str, ...]:
-    failure = result.failure
+    row = result.rows if result.failure is None else result.failure.row
     used = result.utilization
     modelled = result.modelled_driver_ms
     # The settings of a job may be long, and a table has at least two rows with them.
     has_them = settings and result.options.to_text() == settings
     return (
         f"{result.policy}*" if has_them else result.label,
-        _OUTCOMES.get(result.outcome) or f"out of memory at row {failure.row if failure else result.rows}",
+        OUTCOMES[result.outcome] + (f" at row {row}" if result.outcome == "oom" else ""),
         format_bytes(result.peak_held),
         "-" if used is None else f"{used:.3f}",
         str(result.num_alloc_retries),

@@ -17,15 +17,10 @@ if TYPE_CHECKING:
     from memlake.analysis.diff_side import DiffSide
     from memlake.analysis.growth import Growth, GrowthRow
 
-__all__ = ["page_of", "print_diff"]
+__all__ = ["page_of"]
 
 _LONGEST_VALUE = 30
 _NOTHING = "-"
-
-
-def print_diff(found: Diff, *, num_sites: int = 10) -> None:
-    """Prints the difference; see `page_of`."""
-    page_of(found, num_sites=num_sites).print()
 
 
 def page_of(found: Diff, *, num_sites: int = 10) -> Page:

@@ -11,12 +11,7 @@ from memlake.units import format_bytes
 if TYPE_CHECKING:
     from memlake.analysis import Fit, FitResult
 
-__all__ = ["page_of", "print_fit"]
-
-
-def print_fit(found: Fit) -> None:
-    """Prints a table with one line per policy, then a summary."""
-    page_of(found).print()
+__all__ = ["page_of"]
 
 
 def page_of(found: Fit) -> Page:

@@ -18,7 +18,7 @@ from memlake.units import format_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Finding", "Health", "examine", "page_of", "print_health"]
+__all__ = ["Finding", "Health", "examine", "page_of"]
 
 _GOOD, _NOTE, _BAD = "ok", "note", "broken"
 
@@ -98,11 +98,6 @@ class Health(Printable, report="health"):
 def examine() -> Health:
     """Runs all checks, among them an allocation on the emulator. It imports no framework."""
     return Health((*_memlake(), *_driver(), *_frameworks(), *_extras(), *_system()))
-
-
-def print_health(health: Health) -> None:
-    """Prints all findings, then the advice."""
-    page_of(health).print()
 
 
 def page_of(health: Health) -> Page:

@@ -10,11 +10,12 @@ from memlake.units import format_bytes
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from memlake.jobs import JobAnswer, Rank, Spread
+    from memlake.jobs import JobAdvice, JobAnswer, JobComparison, Rank, Spread
     from memlake.reports.page import Page
 
 __all__ = [
     "add_head",
+    "add_head_with_device",
     "add_notes",
     "add_spread",
     "add_worst",
@@ -26,6 +27,14 @@ __all__ = [
 ]
 
 _LONGEST_LABEL = 32
+
+
+def add_head_with_device(page: Page, answer: JobComparison | JobAdvice) -> None:
+    """Adds the head, the device of all ranks, and where its size comes from."""
+    add_head(page, answer, "" if answer.capacity is None else f", device {format_bytes(answer.capacity)}")
+    if answer.origin:
+        page.paragraph(answer.origin)
+        page.line()
 
 
 def add_head(page: Page, answer: JobAnswer[Any], more: str = "") -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from memlake.reports.advice import add_setting
 from memlake.reports.job import (
-    add_head,
+    add_head_with_device,
     add_notes,
     add_spread,
     add_worst,
@@ -15,6 +15,7 @@ from memlake.reports.job import (
     rank_column,
     shortened,
 )
+from memlake.reports.outcomes import OUTCOMES
 from memlake.reports.page import Page
 from memlake.units import format_bytes
 
@@ -22,23 +23,13 @@ if TYPE_CHECKING:
     from memlake.analysis import Advice
     from memlake.jobs import JobAdvice, Rank
 
-__all__ = ["page_of", "print_job_advice"]
-
-_OUTCOMES = {"ok": "fits", "unknown": "unknown", "oom": "out of memory"}
-
-
-def print_job_advice(advice: JobAdvice) -> None:
-    """Prints what each rank holds under its own settings, the worst rank, and then the setting for all ranks."""
-    page_of(advice).print()
+__all__ = ["page_of"]
 
 
 def page_of(advice: JobAdvice) -> Page:
     """Returns what each rank holds under its own settings, the worst rank, and then the setting for all ranks."""
     page = Page()
-    add_head(page, advice, "" if advice.capacity is None else f", device {format_bytes(advice.capacity)}")
-    if advice.origin:
-        page.paragraph(advice.origin)
-        page.line()
+    add_head_with_device(page, advice)
     _add_ranks(page, advice)
     if advice.is_one_job:
         add_spread(page, {"live peak": advice.live})
@@ -90,7 +81,7 @@ def _add_ranks(page: Page, advice: JobAdvice) -> None:
             (
                 shortened(rank.label),
                 *((rank.history.kind,) if kinds else ()),
-                _OUTCOMES[own.outcome],
+                OUTCOMES[own.outcome],
                 live_peak(rank),
                 format_bytes(own.peak_held) if own.fits else "-",
                 *cells,

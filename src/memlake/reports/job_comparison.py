@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlake.reports.job import (
-    add_head,
+    add_head_with_device,
     add_notes,
     add_spread,
     add_worst,
@@ -14,6 +14,7 @@ from memlake.reports.job import (
     rank_column,
     shortened,
 )
+from memlake.reports.outcomes import OUTCOMES
 from memlake.reports.page import Page
 from memlake.units import format_bytes
 
@@ -22,24 +23,15 @@ if TYPE_CHECKING:
     from memlake.jobs import JobComparison, JobPolicy, Rank
     from memlake.replaying import ReplayResult
 
-__all__ = ["page_of", "print_job_comparison"]
+__all__ = ["page_of"]
 
 _MOST_NAMED = 4
-_OUTCOMES = {"ok": "fits", "unknown": "unknown", "oom": "out of memory"}
-
-
-def print_job_comparison(found: JobComparison) -> None:
-    """Prints the comparison; see `page_of`."""
-    page_of(found).print()
 
 
 def page_of(found: JobComparison) -> Page:
     """Returns what each rank holds under each policy, then which policies fit on all ranks, then the worst rank."""
     page = Page()
-    add_head(page, found, "" if found.capacity is None else f", device {format_bytes(found.capacity)}")
-    if found.origin:
-        page.paragraph(found.origin)
-        page.line()
+    add_head_with_device(page, found)
     _add_ranks(page, found)
     if found.is_one_job:
         add_spread(page, {"live peak": found.live})
@@ -62,7 +54,7 @@ def _add_ranks(page: Page, found: JobComparison) -> None:
     for rank in found.ranks:
         cells = {_column(result, found): _cell(result) for result in rank.result}
         device = () if found.capacity is not None else (format_bytes(rank.result.capacity),)
-        outcome = () if found.is_one_job else (_OUTCOMES[rank.result.outcome],)
+        outcome = () if found.is_one_job else (OUTCOMES[rank.result.outcome],)
         start = (shortened(rank.label), *((rank.history.kind,) if kinds else ()), *outcome, *device, live_peak(rank))
         rows.append((*start, *(cells.get(name, "-") for name in names)))
     sizes = ("live peak",) if found.capacity is not None else ("device", "live peak")

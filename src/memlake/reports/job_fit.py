@@ -12,12 +12,7 @@ if TYPE_CHECKING:
     from memlake.analysis import FitResult
     from memlake.jobs import JobFit, JobSize
 
-__all__ = ["page_of", "print_job_fit"]
-
-
-def print_job_fit(found: JobFit) -> None:
-    """Prints the smallest device of each rank under each policy, then those that serve every rank."""
-    page_of(found).print()
+__all__ = ["page_of"]
 
 
 def page_of(found: JobFit) -> Page:

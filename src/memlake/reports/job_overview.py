@@ -15,12 +15,7 @@ if TYPE_CHECKING:
     from memlake.analysis import Overview
     from memlake.jobs import JobOverview, Rank
 
-__all__ = ["page_of", "print_job_overview"]
-
-
-def print_job_overview(found: JobOverview, *, num_sites: int = 10, steps: bool = False) -> None:
-    """Prints the overview of a job; see `page_of`."""
-    page_of(found, num_sites=num_sites, steps=steps).print()
+__all__ = ["page_of"]
 
 
 def page_of(found: JobOverview, *, num_sites: int = 10, steps: bool = False) -> Page:

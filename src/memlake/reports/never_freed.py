@@ -12,12 +12,7 @@ if TYPE_CHECKING:
     from memlake.analysis import NeverFreed
     from memlake.analysis.unfreed import NeverFreedRow
 
-__all__ = ["page_of", "print_never_freed"]
-
-
-def print_never_freed(found: NeverFreed, *, num_sites: int = 10) -> None:
-    """Prints what was never freed; see `page_of`."""
-    page_of(found, num_sites=num_sites).print()
+__all__ = ["page_of"]
 
 
 def page_of(found: NeverFreed, *, num_sites: int = 10) -> Page:

@@ -13,12 +13,7 @@ if TYPE_CHECKING:
     from memlake.analysis import Overview
     from memlake.analysis.held_split import HeldSplit
 
-__all__ = ["add_steps", "page_of", "print_overview"]
-
-
-def print_overview(found: Overview, *, num_sites: int = 10, steps: bool = False) -> None:
-    """Prints the overview; see `page_of`."""
-    page_of(found, num_sites=num_sites, steps=steps).print()
+__all__ = ["add_steps", "page_of"]
 
 
 def page_of(found: Overview, *, num_sites: int = 10, steps: bool = False) -> Page:

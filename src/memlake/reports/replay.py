@@ -11,14 +11,9 @@ from memlake.units import format_bytes
 if TYPE_CHECKING:
     from memlake.replaying import ReplayResult, Timeline
 
-__all__ = ["page_of", "print_replay"]
+__all__ = ["page_of"]
 
 _BAR = 40
-
-
-def print_replay(result: ReplayResult) -> None:
-    """Prints every figure of a replay, and what a reader must know about the trace."""
-    page_of(result).print()
 
 
 def page_of(result: ReplayResult) -> Page:

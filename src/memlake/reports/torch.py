@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from memlake.reports.outcomes import OUTCOMES
 from memlake.reports.page import Page
 from memlake.units import format_bytes
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["page_of"]
 
 _NAMES = {"caching": "PyTorch, native", "expandable": "PyTorch, expandable segments"}
-_OUTCOMES = {"ok": "fits", "unknown": "unknown"}
 
 
 class _Report(Protocol):
@@ -75,7 +75,7 @@ def _line(result: ReplayResult, live: int) -> tuple[str, ...]:
     modelled = result.modelled_driver_ms
     return (
         _NAMES.get(result.policy, f"memlake, {result.label}"),
-        _OUTCOMES.get(result.outcome, "out of memory"),
+        OUTCOMES[result.outcome],
         format_bytes(result.peak_held),
         format_bytes(result.peak_held - live) if result.outcome == "ok" else "-",
         str(result.num_alloc_retries),

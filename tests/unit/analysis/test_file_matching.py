@@ -30,12 +30,12 @@ def test_folders_of_an_installation_do_not_count(one, other):
 def test_a_program_in_another_folder_is_found_by_the_longest_common_end():
     found = matched(
         ["/home/a/job/net/layers.py", "/home/a/job/data/layers.py", "/home/a/job/train.py"],
-        ["/work/b/job/net/layers.py", "/work/b/job/data/layers.py", "/work/b/job/train.py"],
+        ["/srv/b/job/net/layers.py", "/srv/b/job/data/layers.py", "/srv/b/job/train.py"],
     )
     assert found == {
-        "/home/a/job/net/layers.py": "/work/b/job/net/layers.py",
-        "/home/a/job/data/layers.py": "/work/b/job/data/layers.py",
-        "/home/a/job/train.py": "/work/b/job/train.py",
+        "/home/a/job/net/layers.py": "/srv/b/job/net/layers.py",
+        "/home/a/job/data/layers.py": "/srv/b/job/data/layers.py",
+        "/home/a/job/train.py": "/srv/b/job/train.py",
     }
 
 
