@@ -49,6 +49,8 @@ def main() -> int:
             make_stand_ins(folder)
             build = build_of(version, headers_of(version, folder))
             path = arguments.output / prebuilt_name(build)
+            for earlier in arguments.output.glob(f"libmemlake_torch-2.{build.minor}-*"):
+                earlier.unlink()  # of other sources
             compile_shim(build, path, libraries=folder)
         print(f"{path.name}: {path.stat().st_size // 1024} KiB")
     return 0

@@ -53,7 +53,7 @@ Library& open_driver(const Conf& conf) {
   return library;
 }
 
-std::shared_ptr<LivePool> make_pool(const Conf& conf, int device) {
+std::shared_ptr<Device> find_device(const Conf& conf, int device) {
   notice_exit();
   Library& library = open_driver(conf);
   const OrdinalRange there =
@@ -61,7 +61,11 @@ std::shared_ptr<LivePool> make_pool(const Conf& conf, int device) {
   if (device < 0 || device >= there.count)
     throw Error(ErrorKind::invalid_argument, "there is no device " + std::to_string(device) + "; there are " +
                                                  std::to_string(there.count) + ", counted from 0");
-  const auto on = library.device(there.first + device);
+  return library.device(there.first + device);
+}
+
+std::shared_ptr<LivePool> make_pool(const Conf& conf, int device) {
+  const auto on = find_device(conf, device);
   auto pool = LivePool::make({on}, conf.policy.space_maker(conf.arguments), conf.limits_on(on->total_memory()));
   std::string text = conf.policy.entry->name;
   for (const Setting& setting : conf.policy.options->given()) text += "," + setting.key + ":" + setting.value;

@@ -15,6 +15,9 @@ Library& open_driver(const Conf& conf);
 
 /// `device`: its ordinal; on the emulator its place among the devices of this configuration. Configurations that
 /// describe the same emulated devices share them.
+std::shared_ptr<Device> find_device(const Conf& conf, int device);
+
+/// A pool on that device.
 std::shared_ptr<LivePool> make_pool(const Conf& conf, int device);
 
 }  // namespace memlake::abi

@@ -78,7 +78,11 @@ memlake_pool* TorchPools::handle(int device, const char* conf) {
   require_device(device);
   require_this_process();
   LivePool* pool = current_[static_cast<unsigned>(device)].load(std::memory_order_acquire);
-  if (pool == nullptr) pool = &make(device, parse_conf(conf == nullptr ? "" : conf));
+  if (pool == nullptr) {
+    Conf parsed = parse_conf(conf == nullptr ? "" : conf);
+    parsed.arguments.is_exportable = true;  // as PyTorch's own expandable segments
+    pool = &make(device, parsed);
+  }
   return known_of(pool)->handle;
 }
 

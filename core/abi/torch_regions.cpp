@@ -22,7 +22,7 @@ using Malloc = void* (*)(ssize_t, int, void*);
 using Free = void (*)(void*, ssize_t, int, void*);
 
 struct Place {
-  std::shared_ptr<LivePool> pool;  // null: nobody has the place
+  std::shared_ptr<LivePool> pool;  // null: no pool has the place
   std::size_t live = 0;            // allocations that were not freed
   bool is_over = false;            // gives no memory any more
 };

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.figures import SkippedError
 from benchmarks.peerlab import MODES, Peerlab, find_peerlab
-from tests.peers.outcomes import expectations, is_untrue, unexpected, unused
+from tests.peers.outcomes import expectations, expected_of, is_untrue, unexpected, unused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,8 +50,9 @@ def run(lab: Peerlab, modes: list[str], names: list[str], file: Path | None) -> 
                     print(f"native: note: {name} is refused here: {outcome['error']}: {outcome['message'][:200]}")
             else:
                 native = outcomes[name]["native"]
-                sentences = unexpected(native, outcome, expected.get(name, {}))
-                stale = unused(native, outcome, expected.get(name, {}))
+                allowed_here = expected_of(name, expected)
+                sentences = unexpected(native, outcome, allowed_here)
+                stale = unused(native, outcome, allowed_here) if name in expected else []
             for sentence in sentences:
                 print(f"{mode}: FAILED {name}: {sentence}", flush=True)
             for place in stale:

@@ -2,7 +2,7 @@
 
 An outcome is what `inside/run_probes.py` prints. `expected.json` has, for a probe and a mode, the places in the outcome
 that may differ from native's: `{"place": {"why": reason}}`. With `"is"` the place must have this very value; at the
-place `error` it is a part of the message.
+place `error` it is a part of the message. `"group.*"` is about all probes of a group that have no entry of their own.
 """
 
 from __future__ import annotations
@@ -48,8 +48,15 @@ def expectations(mode: str) -> dict[str, Mapping[str, Mapping[str, Any]]]:
     """The differences of a mode that are expected: probe, place, reason. `memlake:stitch` has those of `memlake`."""
     found: dict[str, Mapping[str, Mapping[str, Any]]] = {}
     for probe, of_modes in json.loads(EXPECTED.read_text()).items():
-        found[probe] = of_modes.get(mode) or of_modes.get(mode.partition(":")[0]) or {}
+        of_mode = of_modes.get(mode) or of_modes.get(mode.partition(":")[0])
+        if of_mode:
+            found[probe] = of_mode
     return found
+
+
+def expected_of(probe: str, expected: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Mapping[str, Mapping[str, Any]]:
+    """The expected differences of a probe, or else of its group."""
+    return expected.get(probe) or expected.get(f"{probe.partition('.')[0]}.*") or {}
 
 
 def is_untrue(outcome: Mapping[str, Any]) -> str | None:

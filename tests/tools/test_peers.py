@@ -9,7 +9,7 @@ from benchmarks.figures import SkippedError
 from benchmarks.peerlab import find_peerlab
 from benchmarks.pytorch_figures import losses, markdown
 
-from peers.outcomes import EXPECTED, differences, is_untrue, unexpected, unused
+from peers.outcomes import EXPECTED, differences, expected_of, is_untrue, unexpected, unused
 
 NATIVE = {"value": {"reserved": 20, "sizes": [1, 2]}}
 
@@ -68,6 +68,14 @@ def test_what_is_not_true_is_a_failure_under_every_allocator(outcome):
 
 def test_an_expected_difference_that_is_gone_is_listed():
     assert unused(NATIVE, NATIVE, {"value.reserved": {"why": "a reason"}}) == ["value.reserved"]
+
+
+def test_a_rule_of_a_group_is_for_the_probes_without_a_rule_of_their_own():
+    group, own = {"error": {"why": "a reason"}}, {"value": {"why": "another"}}
+    expected = {"graphs.*": group, "graphs.shared_pool": own}
+    assert expected_of("graphs.shared_pool", expected) == own
+    assert expected_of("graphs.of_one_tensor", expected) == group
+    assert expected_of("streams.of_one_tensor", expected) == {}
 
 
 def test_every_expected_difference_has_a_reason():

@@ -292,6 +292,25 @@ MEMLAKE_API int memlake_torch_find(const void* ptr, int hint, memlake_block_t* b
  * a forked child nothing happens and the answer is 1. */
 MEMLAKE_API int memlake_torch_release(void* ptr, int hint, memlake_block_t* block);
 
+/* Exports the chunks under such memory, for another process: calls `take` for each chunk, in the order of their
+ * addresses, with a new descriptor that `take` must close, and the bytes of the chunk that are mapped. The memory
+ * begins `offset` bytes after the beginning of the first chunk. A process with a descriptor can use all that lies in
+ * its chunk. The chunks stay under the memory until it is freed. Only for policy:lake, and for pools of
+ * memlake_torch_pool(). */
+MEMLAKE_API int memlake_torch_export(const void* ptr, int hint, uint64_t* offset,
+                                     void (*take)(int fd, uint64_t size, void* user), void* user);
+
+/* Memory of another process, mapped here. */
+typedef struct memlake_import memlake_import;
+
+/* Maps chunks of another process side by side, and lets `device` use them. `conf` names the driver, as that of a pool.
+ * The caller keeps the descriptors. `address` gets the begin of the first chunk. NULL on failure. */
+MEMLAKE_API memlake_import* memlake_torch_import(const char* conf, int device, size_t count, const int* fds,
+                                                 const uint64_t* sizes, void** address);
+
+/* Waits for the device, and unmaps the memory. NULL: nothing to do. */
+MEMLAKE_API int memlake_torch_end_import(memlake_import* import);
+
 /* The two functions of a torch.cuda.memory.CUDAPluggableAllocator whose memory comes from this pool: for
  * torch.cuda.MemPool(allocator), which takes a NULL for what it is. At most 64 pools at a time have functions. */
 MEMLAKE_API int memlake_torch_functions(memlake_pool* pool, void** malloc_function, void** free_function);

@@ -25,9 +25,8 @@ def main() -> int:
         "--policy", default="lake", metavar="TEXT", help='such as "lake,limit:90%%"; see memlake.policy (default: lake)'
     )
     parser.add_argument("-m", dest="module", metavar="MODULE", help="run a module, as python -m does")
-    parser.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    arguments = parser.parse_args(_own(sys.argv[1:]))
-    rest = _rest(sys.argv[1:])
+    own, rest = _split(sys.argv[1:])
+    arguments = parser.parse_args(own)
     if arguments.module is None and not rest:
         parser.error("name the program to run, such as train.py")
     try:
@@ -50,28 +49,14 @@ def main() -> int:
     return 0
 
 
-def _split(given: list[str]) -> int:
-    """The position behind the last of our own arguments: the program's begin there."""
+def _split(given: list[str]) -> tuple[list[str], list[str]]:
+    """Returns our own arguments, and the program with its arguments, or those of a module."""
     at = 0
-    while at < len(given):
-        word = given[at]
-        if word == "-m":
-            return min(at + 2, len(given))
-        if word == "--policy":
-            at += 2
-        elif word.startswith("-"):
-            at += 1
-        else:
-            return at
-    return at
-
-
-def _own(given: list[str]) -> list[str]:
-    return given[: _split(given)]
-
-
-def _rest(given: list[str]) -> list[str]:
-    return given[_split(given) :]
+    while at < len(given) and given[at].startswith("-"):
+        if given[at] == "-m":
+            return given[: at + 2], given[at + 2 :]
+        at += 2 if given[at] == "--policy" else 1
+    return given[:at], given[at:]
 
 
 if __name__ == "__main__":

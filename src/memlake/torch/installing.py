@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from memlake.errors import ConfigError
 from memlake.policies import Options, resolve_policy
 from memlake.torch.pluggable import PluggableDoor
+from memlake.torch.sending import tell_receivers
 from memlake.torch.shim import Shim
 from memlake.torch.shim_file import MissingCompiler, find_shim
 from memlake.torch.torch_build import TorchBuild, import_torch, installed_build
@@ -20,10 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import ModuleType
 
-__all__ = ["Installation", "configuration_of", "install", "installation", "uninstall", "using"]
+__all__ = ["Installation", "install", "installation", "uninstall", "using"]
 
 _MOST_DEVICES = 64
 _ALL_DEVICES = 2**_MOST_DEVICES - 1
+_MOST_ENTRIES = 100_000
+"""Of a history whose own bound is not known: enough for some steps of a job, and some hundred MiB at most."""
 
 
 @dataclass(frozen=True)
@@ -31,20 +34,43 @@ class Installation:
     """How memlake is installed.
 
     Attributes:
-        configuration: the pools' configuration, as `memlake.h` reads it.
+        policy: the policy with its options, as one text.
+        limit: the most that memlake may hold of each device, as bytes or as a share such as ``"90%"``; None: no limit.
+        spill: ``"host"``, or None.
         devices: the devices that memlake serves; None: all.
         door: ``"shim"``: memlake wraps PyTorch's allocator. ``"pluggable"``: it is PyTorch's pluggable allocator,
             without graphs, ``MemPool`` and history, because there was no compiler for the shim.
     """
 
-    configuration: str
-    devices: tuple[int, ...] | None
+    policy: str
+    limit: str | None = None
+    spill: str | None = None
+    devices: tuple[int, ...] | None = None
     door: str = "shim"
+
+    @classmethod
+    def of(
+        cls, policy: str | Options, limit: Size | None, spill: str | None, devices: Iterable[int] | None
+    ) -> Installation:
+        """Checks the arguments of `install`.
+
+        Raises:
+            ConfigError: if one is invalid.
+        """
+        if spill not in (None, "host"):
+            raise ConfigError(f'spill must be "host" or None, got {spill!r}')
+        text = resolve_policy(policy).configuration
+        return cls(text, None if limit is None else _limit_text(limit), spill, _checked_devices(devices))
+
+    @property
+    def configuration(self) -> str:
+        """The pools' configuration as one text, as `memlake.h` reads it."""
+        keys = {"limit": self.limit, "spill": self.spill}
+        return ",".join([self.policy, *(f"{key}:{value}" for key, value in keys.items() if value is not None)])
 
 
 _lock = threading.RLock()
 _shim: Shim | None = None
-_pluggable: PluggableDoor | None = None
 _installation: Installation | None = None
 
 
@@ -74,7 +100,7 @@ def install(
         ConfigError: if an argument is invalid, if this PyTorch is not supported, if another allocator is in use, or if
             memlake is installed with other settings. PyTorch then keeps the allocator that it had.
     """
-    wanted = Installation(configuration_of(policy, limit, spill), _checked_devices(devices))
+    wanted = Installation.of(policy, limit, spill, devices)
     with _lock:
         _install(wanted)
 
@@ -109,7 +135,7 @@ def using(
     spill: str | None = None,
 ) -> Iterator[None]:
     """Installs memlake for a block; afterwards PyTorch has the allocator that it had before. See `install`."""
-    wanted = Installation(configuration_of(policy, limit, spill), _checked_devices(devices))
+    wanted = Installation.of(policy, limit, spill, devices)
     with _lock:
         before = _installation
         uninstall()
@@ -131,22 +157,6 @@ def using(
 def installation() -> Installation | None:
     """Returns how memlake is installed in this process; None: it is not."""
     return _installation
-
-
-def configuration_of(policy: str | Options, limit: Size | None, spill: str | None) -> str:
-    """Returns the pools' configuration as one text.
-
-    Raises:
-        ConfigError: if an argument is invalid.
-    """
-    parts = [resolve_policy(policy).configuration]
-    if limit is not None:
-        parts.append(f"limit:{_limit_text(limit)}")
-    if spill is not None:
-        if spill != "host":
-            raise ConfigError(f'spill must be "host" or None, got {spill!r}')
-        parts.append("spill:host")
-    return ",".join(parts)
 
 
 def _limit_text(limit: Size) -> str:
@@ -190,28 +200,52 @@ def _install(wanted: Installation) -> None:
     except MissingCompiler as error:
         _installation = _install_pluggable(torch, wanted, str(error))
         return
-    if torch.cuda.is_initialized() and getattr(torch._C, "_cuda_isHistoryEnabled", bool)():
-        warnings.warn(
-            "the memory history was turned on before memlake was installed, so it has only PyTorch's own memory; call "
-            "torch.cuda.memory._record_memory_history() again",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+    was_recording = _is_recording(torch)
     served = _ALL_DEVICES if wanted.devices is None else sum(1 << device for device in wanted.devices)
     shim.install(wanted.configuration, served)
+    tell_receivers(torch)
     _installation = wanted
+    if was_recording and not _is_recording(torch):
+        _record_memlake_too(torch, shim)
+
+
+def _is_recording(torch: ModuleType) -> bool:
+    """Whether the present allocator records a history (`_record_memory_history`)."""
+    return torch.cuda.is_initialized() and bool(getattr(torch._C, "_cuda_isHistoryEnabled", bool)())
+
+
+def _record_memlake_too(torch: ModuleType, shim: Shim) -> None:
+    """Adds memlake's memory to a history that was turned on before the installation."""
+    with shim.history_apart():
+        torch.cuda.memory._record_memory_history(max_entries=_MOST_ENTRIES)
+    warnings.warn(
+        "the memory history was turned on before memlake was installed, and its settings cannot be read; from here on "
+        f"it has memlake's memory, too, with PyTorch's default settings and at most {_MOST_ENTRIES} entries; for other "
+        "settings call torch.cuda.memory._record_memory_history(...) again",
+        RuntimeWarning,
+        stacklevel=4,
+    )
 
 
 def _require_room(torch: ModuleType, wanted: Installation) -> None:
-    """A limit above the device limits nothing. Before CUDA has started the devices are not known, and are not asked."""
-    limit = next((part[6:] for part in wanted.configuration.split(",") if part.startswith("limit:")), "%")
-    if limit.endswith("%") or not torch.cuda.is_initialized():
+    """Refuses a device that is not there, and a limit above the device, which would limit nothing.
+
+    Before CUDA has started the devices are not asked: the first tensor of a device warns of such a limit.
+    """
+    if not torch.cuda.is_initialized():
         return
-    for device in range(torch.cuda.device_count()) if wanted.devices is None else wanted.devices:
+    count = torch.cuda.device_count()
+    for device in wanted.devices or ():
+        if device >= count:
+            raise ConfigError(f"there is no device {device}: PyTorch has {count} here, counted from 0")
+    if wanted.limit is None or wanted.limit.endswith("%"):
+        return
+    limit = int(wanted.limit)
+    for device in range(count) if wanted.devices is None else wanted.devices:
         total = torch.cuda.get_device_properties(device).total_memory
-        if int(limit) > total:
+        if limit > total:
             raise ConfigError(
-                f"the limit of {format_bytes(int(limit))} is above the {format_bytes(total)} of device {device}, so it "
+                f"the limit of {format_bytes(limit)} is above the {format_bytes(total)} of device {device}, so it "
                 'would limit nothing; give less, or a share such as "90%"'
             )
 
@@ -224,10 +258,9 @@ def _loaded_shim(build: TorchBuild) -> Shim:
 
 
 def _install_pluggable(torch: ModuleType, wanted: Installation, reason: str) -> Installation:
-    global _pluggable
     if wanted.devices is not None:
         raise ConfigError(f"devices= needs memlake's shim. {reason}")
-    _pluggable = PluggableDoor(torch, wanted.configuration)
+    PluggableDoor(torch, wanted.configuration)  # PyTorch keeps it
     warnings.warn(
         f"memlake is PyTorch's pluggable allocator, without graphs, MemPool and history. {reason}",
         RuntimeWarning,
@@ -250,6 +283,6 @@ def _require_own_allocator(torch: ModuleType) -> None:
         )
     if name not in ("native", "memlake"):
         raise ConfigError(
-            f"PyTorch's allocator is {name!r}, which another library has installed (such as RMM or vLLM); "
-            "memlake needs PyTorch's own one: remove that call of change_current_allocator"
+            f"PyTorch's allocator is {name!r}, which another library has installed (as RMM does); memlake needs "
+            "PyTorch's own one: remove that call of torch.cuda.memory.change_current_allocator"
         )

@@ -60,14 +60,6 @@ def report(trace: Trace | None = None) -> TorchReport:
     stats = {device: pool.stats() for device, pool in pools().items()}
     before = None
     if trace is not None:
-        policies = list(dict.fromkeys([*_BEFORE, _policy_of(installed)]))
+        policies = list(dict.fromkeys([*_BEFORE, "lake" if installed is None else installed.policy]))
         before = compare(trace, capacity=trace.metadata.get("capacity"), policies=policies)
     return TorchReport(installation=installed, stats=stats, before=before)
-
-
-def _policy_of(installed: Installation | None) -> str:
-    """The policy without the keys of a pool, which a replay does not take."""
-    if installed is None:
-        return "lake"
-    parts = installed.configuration.split(",")
-    return ",".join(part for part in parts if not part.startswith(("limit:", "spill:")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from memlake import _native  # noqa: F401  the shim needs libmemlake.so in the p
 from memlake.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from memlake.torch.torch_build import TorchBuild
@@ -32,8 +34,7 @@ class Shim:
             self._library = ctypes.CDLL(str(path))
         except OSError as error:
             raise ConfigError(f"memlake's shim for PyTorch {build.version} cannot be loaded: {error}") from error
-        for name in ("memlake_shim_last_error", "memlake_shim_current"):
-            getattr(self._library, name).restype = ctypes.c_char_p
+        self._library.memlake_shim_last_error.restype = ctypes.c_char_p
         self._library.memlake_shim_install.argtypes = [ctypes.c_char_p, ctypes.c_ulonglong]
         minor = self._library.memlake_shim_torch_minor()
         if minor != build.minor:
@@ -41,12 +42,6 @@ class Shim:
                 f"the shim at {path} was made for PyTorch 2.{minor}, and this is PyTorch {build.version}; "
                 "delete the file, and memlake makes another one"
             )
-
-    @property
-    def current_allocator(self) -> str:
-        """PyTorch's name of the allocator that it uses now."""
-        name: bytes = self._library.memlake_shim_current()
-        return name.decode()
 
     def install(self, configuration: str, served: int) -> None:
         """Makes memlake PyTorch's allocator. `served`: one bit per device.
@@ -59,6 +54,15 @@ class Shim:
     def uninstall(self) -> None:
         """Makes PyTorch's own allocator the current one again."""
         self._check(self._library.memlake_shim_uninstall())
+
+    @contextlib.contextmanager
+    def history_apart(self) -> Iterator[None]:
+        """Inside the block, a history that this thread turns on is about memlake's memory only."""
+        self._library.memlake_shim_set_history_apart(1)
+        try:
+            yield
+        finally:
+            self._library.memlake_shim_set_history_apart(0)
 
     def _check(self, code: int) -> None:
         if code != 0:

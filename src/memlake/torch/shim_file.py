@@ -65,8 +65,14 @@ def find_shim(build: TorchBuild) -> Path:
 
 
 def prebuilt_name(build: TorchBuild) -> str:
-    """Returns the name that a prebuilt shim for this PyTorch has: the shim depends on the minor version and the ABI."""
-    return f"libmemlake_torch-2.{build.minor}-abi{int(build.has_new_strings)}-{platform.machine()}.so"
+    """Returns the name of a prebuilt shim for this PyTorch: minor version, ABI and our sources."""
+    parts = (
+        f"2.{build.minor}",
+        f"abi{int(build.has_new_strings)}",
+        platform.machine(),
+        _digest_of_sources().hexdigest(),
+    )
+    return f"libmemlake_torch-{'-'.join(part[:16] for part in parts)}.so"
 
 
 def compile_shim(build: TorchBuild, path: Path, *, libraries: Path | None = None) -> None:
@@ -193,13 +199,18 @@ def make_stand_ins(folder: Path) -> None:
 
 def _fingerprint(build: TorchBuild) -> str:
     """Everything that the compiled file depends on."""
-    digest = hashlib.sha256()
+    digest = _digest_of_sources()
     texts = [build.version, platform.machine(), str(int(build.has_new_strings)), str(build.folder)]
     for text in texts:
         digest.update(text.encode() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _digest_of_sources() -> hashlib._Hash:
+    digest = hashlib.sha256()
     for path in [*sources(), Path(include_directory()) / "memlake.h"]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
+    return digest
 
 
 def _why(build: TorchBuild, command: list[str], errors: str) -> str:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
 import warnings
+from typing import TYPE_CHECKING
 
 import torch
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 MODE = os.environ.get("PEERS_MODE", "native")
-"""`native`, `expandable`, `memlake`, or `memlake:POLICY`."""
+"""`native`, `expandable`, `memlake` or `pluggable` (memlake without its shim); the last two also with `:POLICY`."""
 
 
 def uses_memlake() -> bool:
     """Says whether this run is about memlake."""
-    return MODE.partition(":")[0] == "memlake"
+    return MODE.partition(":")[0] in ("memlake", "pluggable")
+
+
+def has_snapshots() -> bool:
+    """Says whether the allocator of this run can be asked for its segments and blocks."""
+    return MODE.partition(":")[0] != "pluggable"
 
 
 def policy() -> str:
@@ -26,7 +37,27 @@ def install(other_policy: str | None = None) -> None:
     if uses_memlake():
         import memlake.torch
 
-        memlake.torch.install(other_policy or policy())
+        with _machine():
+            memlake.torch.install(other_policy or policy())
+
+
+@contextlib.contextmanager
+def _machine() -> Iterator[None]:
+    """For the second door: a machine without a compiler, and without a shim that was compiled before."""
+    if has_snapshots():
+        yield
+        return
+    before = dict(os.environ)
+    with tempfile.TemporaryDirectory() as empty:
+        os.environ.update(PATH=empty, MEMLAKE_CACHE=empty)
+        os.environ.pop("CXX", None)
+        try:
+            yield
+        finally:
+            for name in ("PATH", "MEMLAKE_CACHE", "CXX"):
+                os.environ.pop(name, None)
+                if name in before:
+                    os.environ[name] = before[name]
 
 
 def uninstall() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,8 @@ from typing import Any
 from inside.probe import Probe, UntrueError, all_probes
 
 LAST_LINES = 2000
+LOG_PREFIX = re.compile(r"\[([WE])\d{4} [\d:.]+ ")
+"""PyTorch's own log begins each line with the time."""
 
 
 def answer_of(probe: Probe) -> dict[str, Any]:
@@ -81,7 +84,7 @@ def outcome(answer: Path, code: int, errors: str, has_exit: bool) -> dict[str, A
     """The answer, and how the process ended if that was part of the question or went wrong."""
     found = json.loads(answer.read_text()) if answer.exists() and answer.stat().st_size else {}
     if code != 0 or not found or has_exit:
-        found |= {"exit_code": code, "stderr": errors[-LAST_LINES:]}
+        found |= {"exit_code": code, "stderr": LOG_PREFIX.sub(r"[\1 ", errors)[-LAST_LINES:]}
     return found
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import torch
@@ -165,6 +167,27 @@ def another_allocator_after_the_first_tensor():
     except Exception as error:
         found = type(error).__name__
     return found, kept.numel(), taken(MIB).numel()
+
+
+@probe(fresh=True, installed=False)
+def with_a_prebuilt_shim_and_no_compiler():
+    """The package of a machine without a compiler has the shim inside."""
+    if mode.uses_memlake():
+        import memlake.torch
+        from memlake.torch import shim_file
+        from memlake.torch.torch_build import installed_build
+
+        build = installed_build()
+        compiled = shim_file.find_shim(build)
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copy(compiled, Path(folder, shim_file.prebuilt_name(build)))
+            shim_file._PREBUILT = Path(folder)
+            os.environ.update(PATH=folder, MEMLAKE_CACHE=f"{folder}/empty")
+            memlake.torch.install(mode.policy())
+            loaded = Path("/proc/self/maps").read_text()
+        check(memlake.torch.installation().door == "shim", "the prebuilt shim was not used")
+        check(f"{folder}/libmemlake_torch" in loaded, "another file was loaded")
+    return taken(MIB).numel(), torch.cuda.memory_allocated()
 
 
 @probe(fresh=True, installed=False)

@@ -10,7 +10,6 @@ import pytest
 
 import memlake.torch
 from memlake.errors import ConfigError
-from memlake.torch.installing import configuration_of
 from memlake.torch.startup import install_from_text
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     ],
 )
 def test_settings_become_one_text(settings: Any, text: str) -> None:
-    assert configuration_of(*settings) == text
+    assert memlake.torch.Installation.of(*settings, None).configuration == text
 
 
 @pytest.mark.parametrize(
@@ -45,7 +44,7 @@ def test_settings_become_one_text(settings: Any, text: str) -> None:
 )
 def test_a_wrong_setting_is_an_error_before_the_first_tensor(settings: Any, what: str) -> None:
     with pytest.raises(ConfigError, match=what):
-        configuration_of(*settings)
+        memlake.torch.Installation.of(*settings, None)
 
 
 @pytest.mark.parametrize("devices", [[], [-1], [64], ["cuda:0"]])

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "device_memory.hpp"
+#include "exchange.hpp"
 #include "native_request.hpp"
 
 namespace memlake_torch {
@@ -31,7 +32,11 @@ class Allocator final : public CUDAAllocator {
   void configure(const std::string& conf, uint64_t served) {
     for (const auto& memory : devices_) memory->configure(conf);
     attachments_.set_configuration(conf);
+    exchange_.configure(conf);
     served_.store(served);
+    // The program may have ended its history while memlake was not installed.
+    if (settings_.is_recording() && !native_.isHistoryEnabled())
+      record(false, nullptr, 1, RecordContext::NEVER, true, {});
     note_outside();  // PyTorch's own allocator may have worked alone before
   }
 
@@ -68,7 +73,9 @@ class Allocator final : public CUDAAllocator {
     return take(size, device, stream);
   }
   void raw_delete(void* address) override {
-    if (address == nullptr || give_back(address)) return;
+    if (address == nullptr) return;
+    exchange_.drop(address);
+    if (give_back(address)) return;
     native_.raw_delete(address);
     note_outside();
   }
@@ -177,20 +184,23 @@ class Allocator final : public CUDAAllocator {
 #if TORCH_VERSION_MINOR >= 11
   void recordHistory(bool is_on, CreateContextFn gather, size_t most_entries, RecordContext when, bool clear,
                      const std::vector<std::string>& skipped) override {
-    native_.recordHistory(is_on, gather, most_entries, when, clear, skipped);
+    if (!is_history_apart_) native_.recordHistory(is_on, gather, most_entries, when, clear, skipped);
     record(is_on, gather, most_entries, when, clear, skipped);
   }
 #elif TORCH_VERSION_MINOR >= 8
   void recordHistory(bool is_on, CreateContextFn gather, size_t most_entries, RecordContext when, bool clear) override {
-    native_.recordHistory(is_on, gather, most_entries, when, clear);
+    if (!is_history_apart_) native_.recordHistory(is_on, gather, most_entries, when, clear);
     record(is_on, gather, most_entries, when, clear, {});
   }
 #else
   void recordHistory(bool is_on, CreateContextFn gather, size_t most_entries, RecordContext when) override {
-    native_.recordHistory(is_on, gather, most_entries, when);
+    if (!is_history_apart_) native_.recordHistory(is_on, gather, most_entries, when);
     record(is_on, gather, most_entries, when, true, {});
   }
 #endif
+  /// While it is set, recordHistory() of the calling thread is about memlake's memory only. For a history that
+  /// PyTorch's own allocator records since before the installation: its settings cannot be read, and stay.
+  static void set_history_apart(bool is_apart) { is_history_apart_ = is_apart; }
   bool isHistoryEnabled() override { return settings_.is_recording(); }
   void recordAnnotation(const std::vector<std::pair<std::string, std::string>>& annotation) override {
     native_.recordAnnotation(annotation);
@@ -305,13 +315,13 @@ class Allocator final : public CUDAAllocator {
   }
   ShareableHandle shareIpcHandle(void* address) override {
     memlake_block_t block{};
-    TORCH_CHECK(memlake_torch_find(address, hint(), &block) != 1,
-                "memlake: a tensor of memlake's memory cannot be sent to another process by torch.multiprocessing. "
-                "Allocate it inside `with torch.cuda.use_mem_pool(torch.cuda.MemPool()):`, or share a buffer with "
-                "memlake.sharing");
-    return native_.shareIpcHandle(address);
+    if (memlake_torch_find(address, hint(), &block) != 1) return native_.shareIpcHandle(address);
+    return exchange_.sent(address, block.device);
   }
-  std::shared_ptr<void> getIpcDevPtr(std::string handle) override { return native_.getIpcDevPtr(std::move(handle)); }
+  std::shared_ptr<void> getIpcDevPtr(std::string handle) override {
+    if (!Exchange::is_of_memlake(handle)) return native_.getIpcDevPtr(std::move(handle));
+    return exchange_.received(handle, c10::cuda::current_device());
+  }
 
  private:
   DeviceMemory& of(DeviceIndex device) const { return *devices_[static_cast<size_t>(device)]; }
@@ -399,25 +409,28 @@ class Allocator final : public CUDAAllocator {
     }
   }
 
-  /// Both are ordered by time; so is the result. Only the latest entries are kept, as many as the history may have.
+  /// Both are ordered by time; so is the result. Only the latest entries are kept, as many as the history may have;
+  /// `entries` may be more, if PyTorch's own allocator keeps more.
   void merge(std::vector<TraceEntry>& entries, std::vector<TraceEntry> others) const {
     std::vector<TraceEntry> all;
     all.reserve(entries.size() + others.size());
     std::merge(std::make_move_iterator(entries.begin()), std::make_move_iterator(entries.end()),
                std::make_move_iterator(others.begin()), std::make_move_iterator(others.end()), std::back_inserter(all),
                [](const TraceEntry& a, const TraceEntry& b) { return a.time_.t_ < b.time_.t_; });
-    if (all.size() > settings_.most_entries())
-      all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(settings_.most_entries()));
+    const size_t most = std::max(settings_.most_entries(), entries.size());
+    if (all.size() > most) all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(most));
     entries = std::move(all);
   }
 
   static inline thread_local DeviceIndex last_device_ = 0;
+  static inline thread_local bool is_history_apart_ = false;
 
   CUDAAllocator& native_;
   const c10::DeleterFnPtr deleter_;
   c10::ApproximateClockToUnixTimeConverter clock_;  // made early: it is the more exact the older it is
   HistorySettings settings_;
   Attachments attachments_;
+  Exchange exchange_;
   std::unique_ptr<DeviceMemory> devices_[kMostDevices];
   std::atomic<uint64_t> served_{0};
   std::atomic<bool> is_initialized_{false};

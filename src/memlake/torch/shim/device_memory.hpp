@@ -102,18 +102,12 @@ class DeviceMemory {
 
   /// Adds memlake's figures to those of PyTorch's own allocator.
   void add_to(DeviceStats& stats) const {
-    for (memlake_pool* const pool : all_pools()) {
-      memlake_pool_counts_t counts{};
-      counts.struct_size = sizeof(counts);
-      if (memlake_pool_counts(pool, &counts) == MEMLAKE_OK) add(stats, counts);
-    }
+    for (memlake_pool* const pool : all_pools()) add(stats, counts_of(pool));
     raise_peaks(stats);
   }
   size_t largest_free() const {
     memlake_pool* const pool = present_pool();
-    memlake_pool_counts_t counts{};
-    counts.struct_size = sizeof(counts);
-    return pool != nullptr && memlake_pool_counts(pool, &counts) == MEMLAKE_OK ? counts.largest_free : 0;
+    return pool == nullptr ? 0 : counts_of(pool).largest_free;
   }
   void reset_peaks() {
     for (memlake_pool* const pool : all_pools()) memlake_pool_reset_peaks(pool);
@@ -209,11 +203,8 @@ class DeviceMemory {
         const std::lock_guard lock(mutex_);
         earlier = earlier_;
       }
-      for (memlake_pool* const other : earlier) {
-        memlake_pool_counts_t counts{};
-        counts.struct_size = sizeof(counts);
-        if (other != pool && memlake_pool_counts(other, &counts) == MEMLAKE_OK) add(outside, counts);
-      }
+      for (memlake_pool* const other : earlier)
+        if (other != pool) add(outside, counts_of(other));
     }
     tell_outside(pool, outside);
   }
@@ -229,11 +220,7 @@ class DeviceMemory {
   size_t total_memory() const { return memory_info().second; }
   uint64_t held_by_memlake() const {
     uint64_t held = 0;
-    for (memlake_pool* const pool : all_pools()) {
-      memlake_pool_stats_t stats{};
-      stats.struct_size = sizeof(stats);
-      if (memlake_pool_stats(pool, &stats) == MEMLAKE_OK) held += stats.held;
-    }
+    for (memlake_pool* const pool : all_pools()) held += stats_of(pool).held;
     return held;
   }
 
@@ -252,7 +239,17 @@ class DeviceMemory {
     }
     tell_pool_of_outside(made);
     apply_fraction();
+    warn_of_useless_limit(made);
     return made;
+  }
+
+  /// The size of the device was not known when the limit was given.
+  void warn_of_useless_limit(memlake_pool* pool) const {
+    const uint64_t limit = stats_of(pool).limit;
+    const size_t total = total_memory();
+    if (limit == UINT64_MAX || limit <= total) return;
+    TORCH_WARN("memlake: the limit of ", text_of_bytes(limit), " is above the ", text_of_bytes(total), " of device ",
+               static_cast<int>(device_), ", so it limits nothing; give less, or a share such as \"90%\"");
   }
 
   static void enable_peer(memlake_pool* pool, DeviceIndex peer) {
@@ -360,9 +357,8 @@ class DeviceMemory {
   class NativeLimit {
    public:
     NativeLimit(DeviceMemory& memory, memlake_pool* pool) : memory_(memory) {
-      memlake_pool_stats_t stats{};
-      stats.struct_size = sizeof(stats);
-      if (memlake_pool_stats(pool, &stats) != MEMLAKE_OK || stats.limit == UINT64_MAX) return;
+      const memlake_pool_stats_t stats = stats_of(pool);
+      if (stats.limit == UINT64_MAX) return;
       const uint64_t left = stats.limit - std::min(stats.limit, stats.held);
       const DeviceStats native = memory.native_.getDeviceStats(memory.device_);
       const auto allowed = static_cast<double>(left) + static_cast<double>(native.reserved_bytes[0].current);
@@ -400,9 +396,7 @@ class DeviceMemory {
     auto allocated = static_cast<uint64_t>(native.allocated_bytes[0].current);
     auto held = static_cast<uint64_t>(native.reserved_bytes[0].current);
     for (memlake_pool* const pool : all_pools()) {
-      memlake_pool_stats_t own{};
-      own.struct_size = sizeof(own);
-      if (memlake_pool_stats(pool, &own) != MEMLAKE_OK) continue;
+      const memlake_pool_stats_t own = stats_of(pool);
       allocated += own.allocated;
       held += own.held;
     }

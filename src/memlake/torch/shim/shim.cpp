@@ -59,13 +59,6 @@ SHIM_API int memlake_shim_torch_minor(void) { return TORCH_VERSION_MINOR; }
 /// The reason of the calling thread's last failure.
 SHIM_API const char* memlake_shim_last_error(void) { return reason().c_str(); }
 
-/// The name of the allocator that PyTorch uses now: "native", "cudaMallocAsync", "pluggable", "memlake".
-SHIM_API const char* memlake_shim_current(void) {
-  thread_local std::string name;
-  name = c10::cuda::CUDACachingAllocator::get()->name();
-  return name.c_str();
-}
-
 /// From now on PyTorch's memory of these devices comes from memlake. `conf`: as for memlake_pool_create(). `served`:
 /// one bit per device.
 SHIM_API int memlake_shim_install(const char* conf, unsigned long long served) {
@@ -87,3 +80,6 @@ SHIM_API int memlake_shim_uninstall(void) {
     installed->end();
   });
 }
+
+/// Whether a history that the calling thread turns on or off is about memlake's memory only.
+SHIM_API void memlake_shim_set_history_apart(int is_apart) { Allocator::set_history_apart(is_apart != 0); }

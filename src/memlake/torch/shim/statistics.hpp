@@ -11,6 +11,21 @@
 
 namespace memlake_torch {
 
+/// All zero if the pool cannot be asked.
+inline memlake_pool_stats_t stats_of(memlake_pool* pool) {
+  memlake_pool_stats_t stats{};
+  stats.struct_size = sizeof(stats);
+  memlake_pool_stats(pool, &stats);
+  return stats;
+}
+
+inline memlake_pool_counts_t counts_of(memlake_pool* pool) {
+  memlake_pool_counts_t counts{};
+  counts.struct_size = sizeof(counts);
+  memlake_pool_counts(pool, &counts);
+  return counts;
+}
+
 /// Calls `visit(torch's array, memlake's array)` for each level.
 template <class Stats, class Counts, class Visit>
 void for_each_level(Stats& stats, Counts& counts, Visit visit) {
