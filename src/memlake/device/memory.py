@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from memlake.device.foreign_array import ForeignArray
 from memlake.device.host_buffer import HostBuffer, HostBufferLike
 from memlake.device.stream import StreamLike, resolve_stream
 from memlake.errors import ConfigError
@@ -89,9 +90,10 @@ class Memory(Closable):
         """Copies all bytes of `source` into this memory.
 
         Args:
-            source: other device memory, or a contiguous host buffer: a NumPy array, bytes, a memoryview, ...
-                Pageable host memory is read before the call returns. Page-locked host memory must not change until the
-                copy has finished.
+            source: other device memory, a compact array that speaks DLPack or ``__cuda_array_interface__`` (PyTorch,
+                CuPy, Numba, cuda.core, ...), or a contiguous host buffer: a NumPy array, bytes, a memoryview, ...
+                Pageable host memory is read before the call returns. Other memory must stay alive, and must not
+                change, until the copy has finished.
             offset: the first byte of this memory to write.
             stream: see `Memory`.
         """
@@ -99,6 +101,15 @@ class Memory(Closable):
             start, count = self._part(offset, source.nbytes)
             with source._driver_calls():
                 self._queue(stream, lambda core, handle: core.copy(start, source.address, count, handle))
+        elif ForeignArray.is_one(source):
+            with self._driver_calls(), ForeignArray(source, resolve_stream(stream, self.device)) as array:
+                start, count = self._part(offset, array.nbytes)
+                self._queue(
+                    stream,
+                    lambda core, handle: (core.copy_from_host if array.is_on_host else core.copy)(
+                        start, array.address, count, handle
+                    ),
+                )
         else:
             host = HostBuffer(source)
             start, count = self._part(offset, host.nbytes)
@@ -108,9 +119,9 @@ class Memory(Closable):
         """Copies bytes of this memory until `destination` is full.
 
         Args:
-            destination: other device memory, or a contiguous, writable host buffer. A copy to pageable host memory
-                has finished when the call returns, also with a stream. Page-locked host memory must stay alive until
-                the copy has finished.
+            destination: other device memory, a compact array of another library (see `copy_from`), or a contiguous,
+                writable host buffer. A copy to pageable host memory has finished when the call returns, also with a
+                stream. Other memory must stay alive until the copy has finished.
             offset: the first byte of this memory to read.
             stream: see `Memory`.
         """
@@ -118,6 +129,16 @@ class Memory(Closable):
             start, count = self._part(offset, destination.nbytes)
             with destination._driver_calls():
                 self._queue(stream, lambda core, handle: core.copy(destination.address, start, count, handle))
+        elif ForeignArray.is_one(destination):
+            target = resolve_stream(stream, self.device)
+            with self._driver_calls(), ForeignArray(destination, target, is_written=True) as array:
+                start, count = self._part(offset, array.nbytes)
+                self._queue(
+                    stream,
+                    lambda core, handle: (core.copy_to_host if array.is_on_host else core.copy)(
+                        array.address, start, count, handle
+                    ),
+                )
         else:
             host = HostBuffer(destination, is_written=True)
             start, count = self._part(offset, host.nbytes)
@@ -138,15 +159,35 @@ class Memory(Closable):
         import numpy as np
 
         element = np.dtype(dtype)
+        if element.hasobject or element.itemsize == 0 or self.nbytes % element.itemsize:
+            with self._driver_calls():
+                raise ConfigError(f"{self.nbytes} bytes cannot be seen as elements of {element!r}")
+        return np.asarray(self._view()).view(element)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        """Returns `numpy()`, for ``numpy.asarray``.
+
+        Raises:
+            ConfigError: if the CPU cannot access the memory.
+        """
+        import numpy as np
+
+        array = self.numpy()
+        if dtype is not None and np.dtype(dtype) != array.dtype:
+            if copy is False:
+                raise ConfigError(f"bytes become {np.dtype(dtype)} only by a copy; memory.numpy(dtype) is a view")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def _view(self) -> MemoryView:
+        """Returns the bytes for the CPU. While the view is alive, the memory and its devices cannot be closed."""
         with self._driver_calls():
             self._require_host_access()
-            if element.hasobject or element.itemsize == 0 or self.nbytes % element.itemsize:
-                raise ConfigError(f"{self.nbytes} bytes cannot be seen as elements of {element!r}")
             view = MemoryView(self, self.address, self.nbytes, is_read_only=self._host_rights() == "r")
         self._views.add(view)
         for device in self._viewed_devices():
             device._views.add(view)
-        return np.asarray(view).view(element)
+        return view
 
     def _require_host_access(self) -> None:
         for device in self._touched_devices():
