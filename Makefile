@@ -11,6 +11,8 @@ BUILD := build/release
 QUIETLY := tools/quietly.sh
 # A built lab, see tests/peers/README.md.
 PEERLAB ?= ../shared/peerlab
+# A folder of checked-out test trees, see tests/suites/README.md.
+SUITES ?=
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # cmake and ninja come from the system, or from pip in .venv if the system has none.
 WITH_VENV_PROGRAMS := env PATH="$(CURDIR)/$(BIN):$$PATH"
@@ -26,13 +28,14 @@ PACKAGE_INSTALLED := $(VENV)/package.stamp
 TESTERS_INSTALLED := $(VENV)/testers.stamp
 CLIENTS_INSTALLED := $(VENV)/clients.stamp
 TORCH_INSTALLED := $(VENV)/torch.stamp
+NUMBA_INSTALLED := $(VENV)/numba.stamp
 LINTERS_INSTALLED := $(VENV)/linters.stamp
 
 LINTS := $(addprefix lint-,ruff mypy clang-format layers guards file-length words docs rows policies stub)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-python test-native test-gpu peers peers-figures torch-shims clients torch-client
+.PHONY: help demo test test-python test-native test-gpu peers peers-figures suites torch-shims clients torch-client numba-client
 .PHONY: bench lint $(LINTS) format stub policies sanitize clean
 
 help: ## list what make can do here
@@ -45,7 +48,7 @@ demo: $(PACKAGE_INSTALLED) ## build, ask which allocator makes a job fit on 64 G
 
 test: test-native test-python ## build, and run the whole test-suite (C++ and Python)
 
-test-python: $(PACKAGE_INSTALLED) $(TESTERS_INSTALLED) clients torch-client ## only the Python tests
+test-python: $(PACKAGE_INSTALLED) $(TESTERS_INSTALLED) clients torch-client numba-client ## only the Python tests
 	@echo "memlake: running the Python tests"
 	@$(BIN)/python -m pytest
 
@@ -67,9 +70,18 @@ peers: $(PACKAGE_INSTALLED) ## the whole CUDA PyTorch on memlake and on its own 
 peers-figures: $(PACKAGE_INSTALLED)
 	@MEMLAKE_PEERLAB="$(PEERLAB)" $(BIN)/python -m benchmarks torch_speed pytorch_figures
 
-sanitize: $(BUILD_TOOLS_INSTALLED) ## the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer
+# Not a part of `make test`: the trees are not a part of memlake, and their environments download 2 GB.
+suites: $(PACKAGE_INSTALLED) ## NVIDIA's, Numba's and pycuda's own tests on the emulator (SUITES=folder of checkouts)
+	@$(BIN)/python -m tests.suites $(if $(SUITES),--suites "$(SUITES)")
+
+# ThreadSanitizer runs the tests whose names contain one of these words; it needs addresses that are not random.
+THREADED := thread stream_end streams_that_end pin wait
+sanitize: $(BUILD_TOOLS_INSTALLED) ## the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer, those with threads under ThreadSanitizer
 	@$(call native,build/sanitize,the native tests with sanitizers,-DMEMLAKE_TESTS=ON -DMEMLAKE_SANITIZE=ON,--target tests)
 	@$(WITH_VENV_PROGRAMS) ctest --test-dir build/sanitize --output-on-failure
+	@$(call native,build/tsan,the native tests with ThreadSanitizer,-DMEMLAKE_TESTS=ON -DMEMLAKE_SANITIZE=thread,--target native_tests)
+	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/native/tsan.supp halt_on_error=1" \
+	  setarch -R build/tsan/tests/native/native_tests $(THREADED)
 
 bench: $(PACKAGE_INSTALLED) ## the benchmarks; figures also go to benchmarks/results/
 	@$(call native,$(BUILD),the benchmarks,-DMEMLAKE_BENCHMARKS=ON,--target benchmarks)
@@ -146,12 +158,13 @@ $(TESTERS_INSTALLED): pyproject.toml | $(PACKAGE_INSTALLED)
 	@$(QUIETLY) $(LOGS)/testers.log "installing pytest and hypothesis into $(VENV)" $(PIP) install "memlake[test]"
 	@touch $@
 
-# NVIDIA's own bindings, for the tests that run them on the emulator. If they cannot be installed, the other tests still
-# run. There is no stamp then, so the next run tries again.
+# NVIDIA's own bindings and its client of NVML, for the tests that run them on the emulator. If they cannot be
+# installed, the other tests still run. There is no stamp then, so the next run tries again.
 clients: $(PACKAGE_INSTALLED)
-	@test -e $(CLIENTS_INSTALLED) || { $(QUIETLY) $(LOGS)/clients.log "installing cuda-bindings and cuda-core" \
-	  $(PIP) --retries 1 install "memlake[cuda]" 2>/dev/null && touch $(CLIENTS_INSTALLED); } || \
-	  echo "memlake: cuda-bindings and cuda-core cannot be installed here, so their tests will be skipped"
+	@test -e $(CLIENTS_INSTALLED) || { $(QUIETLY) $(LOGS)/clients.log \
+	  "installing cuda-bindings, cuda-core and nvidia-ml-py" \
+	  $(PIP) --retries 1 install "memlake[cuda]" nvidia-ml-py 2>/dev/null && touch $(CLIENTS_INSTALLED); } || \
+	  echo "memlake: cuda-bindings, cuda-core and nvidia-ml-py cannot be installed here, so their tests will be skipped"
 
 # PyTorch without CUDA, for the tests of memlake.torch that need its headers and its Python side. Only the build that is
 # marked as such: PyTorch with CUDA is gigabytes.
@@ -159,6 +172,12 @@ torch-client: $(PACKAGE_INSTALLED)
 	@test -e $(TORCH_INSTALLED) || { $(QUIETLY) $(LOGS)/torch.log "installing PyTorch without CUDA" \
 	  $(PIP) --retries 1 install "torch==2.13.0+cpu" 2>/dev/null && touch $(TORCH_INSTALLED); } || \
 	  echo "memlake: torch 2.13.0+cpu cannot be installed here, so the tests that need it will be skipped"
+
+# Numba's package for CUDA, which ships its tests. They import filecheck.
+numba-client: clients
+	@test -e $(NUMBA_INSTALLED) || { $(QUIETLY) $(LOGS)/numba.log "installing numba-cuda" \
+	  $(PIP) --retries 1 install "numba-cuda==0.30.4" filecheck 2>/dev/null && touch $(NUMBA_INSTALLED); } || \
+	  echo "memlake: numba-cuda cannot be installed here, so its tests will be skipped"
 
 $(LINTERS_INSTALLED): pyproject.toml | $(PACKAGE_INSTALLED)
 	@$(QUIETLY) $(LOGS)/linters.log "installing the linters into $(VENV)" $(PIP) install "memlake[dev]"

@@ -1,34 +1,84 @@
-"""What `pool.allocate` and `buffer.close` cost from Python when nothing has to be asked of the driver."""
+"""What `allocate` and `close` cost from Python, in every form, when free memory serves the request.
 
+Each figure is also given as a ratio to a bare call from Python into the core in the same run: the ratio says more than
+nanoseconds on a machine that others use, too.
+"""
+
+import statistics
 import time
 import timeit
 
+import numpy as np
+
 import memlake
 from benchmarks.figures import Figure, Figures, Goal
+from memlake import _native
 
-CALLS = 200_000
+CALLS = 50_000
 PASSES = 7
-SIZES = {"small": 4096, "large": 3 * 2**20}
+
+FORMS = {
+    "int": "allocate(4096).close()",
+    "large int": "allocate(3145728).close()",
+    "numpy int": "allocate(number).close()",
+    "text": "allocate('3MiB').close()",
+    "stream": "allocate(4096, stream=stream).close()",
+    "foreign stream": "allocate(4096, stream=theirs).close()",
+    "handle": "allocate(4096, stream=handle).close()",
+    "close on stream": "allocate(4096, stream=stream).close(stream=stream)",
+    "close on other": "allocate(4096, stream=stream).close(stream=other)",
+    "text, foreign stream": "allocate('3MiB', stream=theirs).close()",
+    "memlake.allocate": "of_module(4096).close()",
+    "memlake.allocate, stream": "of_module(4096, stream=stream).close()",
+    "memlake.allocate, device": "of_module(4096, device=device).close()",
+}
+"""One allocate and one close of each form, as a program writes it."""
+
+
+class Theirs:
+    """A stream of another library."""
+
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """The protocol of streams."""
+        return (0, self.handle)
 
 
 def measure() -> Figures:
-    """Thread CPU time of one allocate and one close, loop included, for every policy that keeps memory."""
+    """Thread CPU time of one allocate and one close, loop included; the passes of all forms alternate."""
     (device,) = memlake.emulate(memory="1GiB", backing="none")
-    passes: dict[str, list[float]] = {}
-    pools = {policy: memlake.Pool(device, policy) for policy in ("expandable", "caching")}
-    stream = device.create_stream()
-    subjects = {
-        f"{policy} {name}": (pool, f"allocate({nbytes}).close()")
-        for policy, pool in pools.items()
-        for name, nbytes in SIZES.items()
+    stream, other = device.create_stream(), device.create_stream()
+    pools = {policy: memlake.Pool(device, policy) for policy in ("lake", "expandable", "caching")}
+    names = {
+        "number": np.int64(4096),
+        "stream": stream,
+        "other": other,
+        "theirs": Theirs(stream.handle),
+        "handle": stream.handle,
+        "of_module": memlake.allocate,
+        "device": device,
     }
-    subjects["expandable on a stream"] = (pools["expandable"], "allocate(4096, stream=stream).close()")
-    for _ in range(PASSES):
-        for name, (pool, statement) in subjects.items():
-            names = {"allocate": pool.allocate, "stream": stream}
-            seconds = timeit.timeit(statement, globals=names, number=CALLS, timer=time.thread_time)
-            passes.setdefault(name, []).append(seconds / CALLS * 1e9)
+    subjects = {name: (pools["lake"].allocate, statement) for name, statement in FORMS.items()}
+    subjects |= {f"{policy} stream": (pools[policy].allocate, FORMS["stream"]) for policy in ("expandable", "caching")}
+    bare: list[float] = []
+    passes: dict[str, list[float]] = {name: [] for name in subjects}
+    for number in range(PASSES + 1):  # the first pass fills the caches and does not count
+        bare.append(timed("noop()", {"noop": _native.noop}))
+        for name, (allocate, statement) in subjects.items():
+            ns = timed(statement, names | {"allocate": allocate})
+            if number > 0:
+                passes[name].append(ns)
     for pool in pools.values():
         pool.close()
-    figures = {name: Figure.median(ns, "ns") for name, ns in passes.items()}
-    return Figures("pool_calls", figures, Goal("expandable small", 500))
+    call = statistics.median(bare[1:])
+    figures = {"bare call": Figure.median(bare[1:], "ns")}
+    figures |= {name: Figure.median(ns, "ns") for name, ns in passes.items()}
+    figures |= {f"{name} / bare call": Figure(statistics.median(ns) / call, "x") for name, ns in passes.items()}
+    return Figures("pool_calls", figures, Goal("foreign stream", 500))
+
+
+def timed(statement: str, names: dict[str, object]) -> float:
+    """Nanoseconds of one execution."""
+    return timeit.timeit(statement, globals=names, number=CALLS, timer=time.thread_time) / CALLS * 1e9

@@ -58,6 +58,24 @@ void bind_driver(nb::module_& m) {
             return Shared<Device>(without_gil([&] { return self.device(number); }));
           },
           nb::arg("ordinal"), "The device with this ordinal; equal objects for the same ordinal.")
+      .def(
+          "current_device",
+          [](Library& self) -> nb::object {
+            const auto ordinal = without_gil([&] { return self.current_device(); });
+            return ordinal ? nb::object(nb::int_(*ordinal)) : nb::none();
+          },
+          nb::sig("def current_device(self) -> int | None"),
+          "The ordinal of the calling thread's current device; None if no context is current.")
+      .def(
+          "stream_device",
+          [](Library& self, const nb::int_& handle) -> nb::object {
+            const CUstream stream = to_stream(handle);
+            const auto ordinal = without_gil([&] { return self.stream_device(stream); });
+            return ordinal ? nb::object(nb::int_(*ordinal)) : nb::none();
+          },
+          nb::arg("handle"), nb::sig("def stream_device(self, handle: int) -> int | None"),
+          "The ordinal of the device that a created stream works on; None if the driver cannot tell. ConfigError if it "
+          "knows no such stream.")
       // counting calls and making them fail
       .def("call_counts", &call_counts, nb::sig("def call_counts(self) -> dict[str, int]"),
            "Calls made since the last reset, by CUDA name; those never made are left out.")

@@ -11,18 +11,12 @@
 #include "integers.hpp"
 #include "policies.hpp"
 #include "pool_objects.hpp"
+#include "stream_names.hpp"
 
 namespace memlake::bindings {
 namespace {
 
 using PyDevice = Shared<Device>;
-using PyStream = Shared<StreamOwner>;
-
-StreamName name_of_stream(const nb::int_& handle, const PyStream* owner, const nb::int_& device) {
-  return {.handle = to_stream(handle),
-          .owner = owner == nullptr ? nullptr : owner->share(),
-          .device = to_count(device, "device")};
-}
 
 const char* word_for(Location location) {
   switch (location) {
@@ -35,6 +29,8 @@ const char* word_for(Location location) {
   }
   return "";
 }
+
+constexpr std::size_t kMostSizes = 1000;  // texts that a pool remembers
 
 nb::dict to_dict(const Shortage& shortage) {
   const Outlook& outlook = shortage.outlook;
@@ -116,122 +112,31 @@ nb::bytes to_column(const std::vector<T>& values) {
   return nb::bytes(values.data(), values.size() * sizeof(T));
 }
 
-nb::object allocate(nb::handle_t<PyPool> self, nb::handle nbytes, nb::handle stream, nb::handle shareable) {
-  // The path that is taken a thousand times per step. Everything else is for Python to sort out.
-  if (stream.is_none() && shareable.is_none() && PyLong_CheckExact(nbytes.ptr()) && nb::inst_ready(self)) {
-    const PyPool& pool = *nb::inst_ptr<PyPool>(self);
-    const long long size = PyLong_AsLongLong(nbytes.ptr());
-    if (size > 0) {
-      if (auto lease = pool.core->allocate_at_once({static_cast<std::uint64_t>(size)}, {}))
-        return pool.wrap(*std::move(lease));
-    } else if (size == -1) {
-      PyErr_Clear();
-    }
+/// A buffer from free memory of the pool, without Python code; std::nullopt if that is not possible.
+std::optional<Lease> allocate_free(const PyPool& pool, Bytes size, nb::handle stream) {
+  if (stream.is_none()) {
+    if (auto lease = pool.core->allocate_at_once(size)) return lease;
+    return interruptibly([&] { return pool.core->allocate_free(size, KnownStream{}); });
   }
-  return self.attr("_allocate_slowly")(nbytes, stream, shareable);
+  if (const auto known = StreamCache::of(*pool.core).find(stream))
+    return interruptibly([&] { return pool.core->allocate_free(size, *known); });
+  if (!PyLong_CheckExact(stream.ptr())) return std::nullopt;
+  const unsigned long long handle = PyLong_AsUnsignedLongLong(stream.ptr());
+  if (PyErr_Occurred() != nullptr) {
+    PyErr_Clear();  // Python says what is wrong with it
+    return std::nullopt;
+  }
+  return interruptibly([&] { return pool.core->allocate_free(size, reinterpret_cast<CUstream>(handle)); });
 }
 
-void bind_lease(nb::module_& m) {
-  nb::class_<PyLease>(m, "Lease", "One allocation of a pool; dropping it frees it.")
-      .def_prop_ro(
-          "ptr",
-          [](PyLease& self) {
-            self->require_open();
-            return self->address().value;
-          },
-          "The device address of its first byte; 0 if it is empty.")
-      .def_prop_ro(
-          "nbytes", [](PyLease& self) { return self->size().count; }, "How many bytes were asked for.")
-      .def_prop_ro(
-          "is_open", [](PyLease& self) { return self->is_open(); }, "False after close().")
-      .def_prop_ro(
-          "is_shareable", [](PyLease& self) { return self->is_shareable(); },
-          "True if it can be exported to other processes.")
-      .def_prop_ro("_device", [](PyLease& self) { return PyDevice(self->pool()->devices().front()); })
-      .def_prop_ro(
-          "_devices",
-          [](PyLease& self) {
-            nb::list devices;
-            for (const auto& device : self->pool()->devices()) devices.append(PyDevice(device));
-            return devices;
-          },
-          nb::sig("def _devices(self) -> list[Device]"), "Those of its pool.")
-      .def(
-          "_pieces",
-          [](PyLease& self) {
-            nb::list pieces;
-            const auto& devices = self->pool()->devices();
-            for (const auto& [device, size] : without_gil([&] { return self->pieces(); }))
-              pieces.append(nb::make_tuple(device < devices.size() ? nb::cast(PyDevice(devices[device])) : nb::none(),
-                                           size.count));
-            return pieces;
-          },
-          nb::sig("def _pieces(self) -> list[tuple[Device | None, int]]"),
-          "Where its bytes lie, in order; None: on the host.")
-      .def(
-          "_stream",
-          [](PyLease& self) {
-            const auto stream = without_gil([&] { return self->stream_name(); });
-            return nb::make_tuple(reinterpret_cast<std::uint64_t>(stream.handle),
-                                  PyDevice(self->pool()->devices()[stream.device]));
-          },
-          nb::sig("def _stream(self) -> tuple[int, Device]"),
-          "The stream that it was allocated for: its handle and its device. ClosedError if that stream is gone.")
-      .def_prop_ro(
-          "generation", [](PyLease& self) { return without_gil([&] { return self->generation(); }); },
-          "A number that changes when other memory comes to lie behind an address: two buffers with one `ptr` and one\n"
-          "generation have the same memory. For registrations that are kept by address (NCCL, RDMA).")
-      .def_prop_ro(
-          "is_pinned", [](PyLease& self) { return self->is_pinned(); }, "True until it is unpinned as often as pinned.")
-      .def(
-          "pin", [](PyLease& self) { without_gil([&] { self->pin(); }); },
-          "Keeps its memory as it is, also behind close(), until it is unpinned as often: for registrations with NCCL "
-          "or\n"
-          "RDMA, sharing, graphs. A pinned buffer that is dropped is freed.")
-      .def(
-          "unpin", [](PyLease& self) { without_gil([&] { self->unpin(); }); },
-          "Ends one pin(). The last one frees the memory if the buffer was closed meanwhile.\n\n"
-          "Raises:\n"
-          "    InvalidFree: if it is not pinned.")
-      .def(
-          "_watch", [](PyLease& self) { self.is_watched = true; }, "From now on close() asks `_close_slowly`.")
-      .def(
-          "close",
-          [](nb::handle_t<PyLease> self, nb::handle stream) {
-            PyLease& lease = nb::cast<PyLease&>(self);
-            if (!stream.is_none() || lease.is_watched) {
-              self.attr("_close_slowly")(stream);
-            } else if (!lease->close_at_once()) {
-              without_gil([&] { lease->close(); });
-            }
-          },
-          nb::kw_only(), nb::arg("stream") = nb::none(),
-          nb::sig("def close(self, *, stream: memlake.device.stream.StreamLike = None) -> None"),
-          "Gives the memory back.\n\n"
-          "Args:\n"
-          "    stream: in whose order it is freed: the memory is reused at once on that stream, elsewhere when that\n"
-          "        stream has passed. None: the stream that it was allocated for. Another stream must be behind all\n"
-          "        earlier work on the buffer, for instance by ``stream.wait(earlier)``.\n\n"
-          "Raises:\n"
-          "    InvalidFree: if it was closed before.\n"
-          "    BufferError: while a NumPy view of it is alive; nothing was changed.\n"
-          "    ConfigError: if the stream is capturing a graph, or is no stream of this driver.")
-      .def(
-          "_release", [](PyLease& self) { without_gil([&] { self->close(); }); }, "close() without questions.")
-      .def(
-          "_release_on",
-          [](PyLease& self, const nb::int_& handle, const PyStream* owner, const nb::int_& device) {
-            const StreamName stream = name_of_stream(handle, owner, device);
-            without_gil([&] { self->close(stream); });
-          },
-          nb::arg("handle"), nb::arg("owner").none(), nb::arg("device"), "close(stream=...) without questions.")
-      .def(
-          "_record_use",
-          [](PyLease& self, const nb::int_& handle, const PyStream* owner, const nb::int_& device) {
-            const StreamName stream = name_of_stream(handle, owner, device);
-            without_gil([&] { self->record_use(stream); });
-          },
-          nb::arg("handle"), nb::arg("owner").none(), nb::arg("device"));
+nb::object allocate(nb::handle_t<PyPool> self, nb::handle nbytes, nb::handle stream, nb::handle shareable) {
+  // The path that is taken a thousand times per step. Everything else is for Python to sort out.
+  if (shareable.is_none() && nb::inst_ready(self)) {
+    const PyPool& pool = *nb::inst_ptr<PyPool>(self);
+    if (const std::uint64_t size = pool.bytes_of(nbytes); size > 0)
+      if (auto lease = allocate_free(pool, {size}, stream)) return pool.wrap(*std::move(lease));
+  }
+  return with_python([&] { return self.attr("_allocate_slowly")(nbytes, stream, shareable); });
 }
 
 void bind_live_pool(nb::class_<PyPool>& pool) {
@@ -326,7 +231,7 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
             const Bytes size = to_bytes(nbytes, "nbytes");
             const StreamName stream = name_of_stream(handle, owner, device);
             Shortage shortage;
-            auto lease = without_gil([&] { return self.core->allocate(size, stream, shortage, shareable); });
+            auto lease = interruptibly([&] { return self.core->allocate(size, stream, shortage, shareable); });
             return lease ? self.wrap(*std::move(lease)) : nb::object(to_dict(shortage));
           },
           nb::arg("nbytes"), nb::arg("handle"), nb::arg("owner").none(), nb::arg("device"),
@@ -334,6 +239,24 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
           nb::sig("def _allocate(self, nbytes: int, handle: int, owner: StreamOwner | None, device: int, "
                   "shareable: bool | None = None) -> typing.Any"),
           "A buffer, or a dict that says why there is no memory.")
+      .def_prop_ro(
+          "_stream_count", [](const PyPool& self) { return without_gil([&] { return self.core->stream_count(); }); },
+          "How many streams are in its tables.")
+      .def(
+          "_remember_size",
+          [](PyPool& self, const nb::str& text, const nb::int_& nbytes) {
+            if (nb::len(self.sizes) >= kMostSizes) self.sizes.clear();
+            self.sizes[text] = nbytes;
+          },
+          nb::arg("text"), nb::arg("nbytes"), "From now on allocate() knows what the text means.")
+      .def(
+          "_remember_stream",
+          [](const PyPool& self, nb::handle stream, const nb::int_& handle, const PyStream* owner,
+             const nb::int_& device) { remember_stream(*self.core, stream, name_of_stream(handle, owner, device)); },
+          nb::arg("stream"), nb::arg("handle"), nb::arg("owner").none(), nb::arg("device"),
+          nb::sig("def _remember_stream(self, stream: object, handle: int, owner: StreamOwner | None, device: int) -> "
+                  "None"),
+          "From now on allocate() and close() know which stream the object is.")
       .def(
           "_preallocate",
           [](const PyPool& self, const nb::int_& nbytes, const nb::int_& handle, const PyStream* owner,
@@ -341,7 +264,7 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
             const Bytes size = to_bytes(nbytes, "nbytes");
             const StreamName stream = name_of_stream(handle, owner, device);
             Shortage shortage;
-            if (without_gil([&] { return self.core->preallocate(size, stream, shortage); })) return nb::none();
+            if (interruptibly([&] { return self.core->preallocate(size, stream, shortage); })) return nb::none();
             return to_dict(shortage);
           },
           nb::arg("nbytes"), nb::arg("handle"), nb::arg("owner").none(), nb::arg("device"),
@@ -457,6 +380,9 @@ void bind_pool(nb::module_& m) {
       },
       nb::arg("device"), nb::sig("def torch_pool_identity(device: int) -> int | None"),
       "`Pool._identity` of the pool that serves a device of PyTorch's; None if it has no pool.");
+  m.def("forget_stream_objects", &StreamCache::forget_all,
+        "Pools forget which stream an object is. To be called when a stream object comes to name another stream, or "
+        "none.");
   bind_lease(m);
   auto pool = nb::class_<PyPool>(m, "Pool", "A pool of one device; memlake.Pool is made of it.");
   bind_live_pool(pool);

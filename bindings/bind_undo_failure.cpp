@@ -18,7 +18,7 @@ void call_python_hook(const Error& error) {
   const nb::error_scope pending;
   const nb::object hook = nb::borrow(python_hook);
   try {
-    hook(answer->call, answer->code, answer->detail.c_str());
+    hook(answer->call, answer->code, answer->detail.c_str(), error.kind() == ErrorKind::contract_violation);
   } catch (nb::python_error& failed) {
     failed.restore();
     PyErr_WriteUnraisable(hook.ptr());
@@ -42,7 +42,9 @@ void bind_undo_failure(nb::module_& m) {
         set_hook(hook);
       },
       nb::arg("hook").none(),
-      "hook(call: str, code: int, detail: str) is told when the undo call of a dropped owner fails. None removes it.");
+      "hook(call: str, code: int, detail: str, is_violation: bool) is told when the undo call of a dropped owner "
+      "fails.\n"
+      "None removes it.");
   nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
     begin_exit();
     set_hook(nb::none());

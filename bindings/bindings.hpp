@@ -33,10 +33,12 @@ class Shared {
   std::shared_ptr<T> object_;
 };
 
+void bind_arrays(nb::module_& m);
 void bind_device(nb::module_& m);
 void bind_driver(nb::module_& m);
 void bind_emulated_work(nb::module_& m);
 void bind_pickles(nb::module_& m);
+void bind_lease(nb::module_& m);
 void bind_pool(nb::module_& m);
 void bind_recorded(nb::module_& m);
 void bind_replay(nb::module_& m);

@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "base/error.hpp"
+#include "base/interrupt.hpp"
 #include "bindings.hpp"
 
 namespace memlake::bindings {
@@ -48,6 +49,8 @@ void translate_exceptions() {
       } catch (nb::python_error& python) {
         python.restore();  // the exception class could not be imported or called: raise that error
       }
+    } catch (const Interrupted&) {
+      // The exception of the signal handler is set.
     }
   });
 }

@@ -1,6 +1,5 @@
 #include "gil.hpp"
 
-#include <cxxabi.h>
 #include <unistd.h>
 
 namespace memlake::bindings {
@@ -12,14 +11,28 @@ auto take_or_sleep(Take take) noexcept {
   try {
     return take();
   } catch (const ::abi::__forced_unwind&) {
-    for (;;) pause();
+    sleep_for_ever();
   }
 }
 
 }  // namespace
 
+void sleep_for_ever() noexcept {
+  for (;;) pause();
+}
+
 GilReleased::~GilReleased() {
   take_or_sleep([this] { PyEval_RestoreThread(state_); });
+}
+
+bool is_main_thread() noexcept {
+  thread_local const bool is_main = gettid() == getpid();
+  return is_main;
+}
+
+bool was_interrupted() {
+  const GilHeld held;
+  return PyErr_CheckSignals() != 0;
 }
 
 GilHeld::GilHeld() noexcept : state_(take_or_sleep([] { return PyGILState_Ensure(); })) {}

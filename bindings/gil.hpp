@@ -4,9 +4,12 @@
 // thread that takes the GIL with pthread_exit. That unwinds its stack, and unwinding through C++ destructors aborts the
 // process. Such a thread sleeps here instead until the process ends.
 
+#include <cxxabi.h>
 #include <nanobind/nanobind.h>
 
 #include <utility>
+
+#include "base/interrupt.hpp"
 
 namespace memlake::bindings {
 
@@ -34,11 +37,38 @@ class GilHeld {
   PyGILState_STATE state_;
 };
 
+/// Sleeps until the process ends.
+[[noreturn]] void sleep_for_ever() noexcept;
+
+/// Runs `work`, which calls Python code from C++. CPython may end the thread in that code; see above.
+template <class Work>
+auto with_python(Work&& work) {
+  try {
+    return std::forward<Work>(work)();
+  } catch (const ::abi::__forced_unwind&) {
+    sleep_for_ever();
+  }
+}
+
 /// Runs `work` without the GIL. All work that may call the driver runs through this function: a driver call can wait
 /// for device work, and that work may be a host function that needs the GIL.
 template <class Work>
 decltype(auto) without_gil(Work&& work) {
   const GilReleased released;
+  return std::forward<Work>(work)();
+}
+
+/// Whether this is the thread that began the process, in which Python handles signals.
+bool is_main_thread() noexcept;
+
+/// Whether a signal handler of Python raised an exception, which is then set. Takes the GIL.
+bool was_interrupted();
+
+/// The same for work that may wait long for a device: Python's main thread, which handles signals, can be interrupted.
+template <class Work>
+decltype(auto) interruptibly(Work&& work) {
+  const GilReleased released;
+  const InterruptScope scope(is_main_thread() ? &was_interrupted : nullptr);
   return std::forward<Work>(work)();
 }
 

@@ -2,6 +2,7 @@
 
 // The native parts of Python's pool and buffer objects.
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "base/process.hpp"
 #include "bindings.hpp"
 #include "runtime/live_pool.hpp"
+#include "stream_cache.hpp"
 
 namespace memlake::bindings {
 
@@ -31,16 +33,27 @@ class PyLease {
   Lease& operator*() noexcept { return *lease_; }
   Lease* operator->() noexcept { return &*lease_; }
 
-  bool is_watched = false;  ///< close() must call the Python method _close_slowly
+  bool is_watched = false;      ///< close() must call the Python method _close_slowly
+  std::size_t num_exports = 0;  ///< DLPack tensors of it that are alive; changed with the GIL held
 
  private:
   std::optional<Lease> lease_;
 };
 
+/// The device of a buffer, by DLPack: the first one that has memory of it. None: all of it is on the host.
+std::optional<int> ordinal_of(PyLease& lease);
+/// A DLPack capsule over the memory of a buffer. The tensor keeps the buffer alive, and close() is refused meanwhile.
+nb::object dlpack_of_lease(nb::handle_t<PyLease> self, int device_id, bool is_versioned);
+nb::object dlpack_of_lease(nb::handle_t<PyLease> self, nb::handle stream, nb::handle max_version, nb::handle dl_device,
+                           nb::handle copy);
+/// Python's buffer protocol.
+int buffer_of_lease(PyObject* self, Py_buffer* view, int flags) noexcept;
+
 /// The base class of memlake.Pool.
 struct PyPool {
   std::shared_ptr<LivePool> core;
   nb::object buffer_type;
+  nb::dict sizes;                                         ///< texts that were passed as sizes, with their bytes
   std::unique_ptr<abi::BorrowedHandle> handle = nullptr;  ///< made on first use
 
   PyPool(std::shared_ptr<LivePool> pool, nb::object type) : core(std::move(pool)), buffer_type(std::move(type)) {}
@@ -48,6 +61,19 @@ struct PyPool {
   PyPool& operator=(PyPool&&) = delete;
   ~PyPool() {
     if (core != nullptr) without_gil([this] { core.reset(); });
+  }
+
+  /// The bytes of a size that needs no Python code to be understood; 0 of any other.
+  [[nodiscard]] std::uint64_t bytes_of(nb::handle size) const noexcept {
+    PyObject* number = size.ptr();
+    if (PyUnicode_CheckExact(number)) {
+      number = PyDict_GetItemWithError(sizes.ptr(), number);
+      if (number == nullptr) return 0;
+    }
+    if (PyBool_Check(number) || !PyIndex_Check(number)) return 0;
+    const Py_ssize_t bytes = PyNumber_AsSsize_t(number, PyExc_OverflowError);
+    if (bytes == -1) PyErr_Clear();
+    return bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
   }
 
   [[nodiscard]] nb::object wrap(Lease lease) const {

@@ -55,6 +55,22 @@ class Ownership {
     }
   }
 
+  /// The same for an object that another one may close later: if `undo` fails, the owner has the right again, and
+  /// `keep` moves the owner to where it is kept.
+  template <class Undo, class Keep>
+  void end_or_keep(Undo&& undo, Keep&& keep) noexcept {
+    if (!is_held_.exchange(false) || is_exiting()) return;
+    try {
+      std::forward<Undo>(undo)();
+    } catch (const Error& error) {
+      report_undo_failure(error);
+      give_back();
+      std::forward<Keep>(keep)();
+    }
+  }
+  /// The right is gone without an undo call.
+  void give_up() noexcept { is_held_.store(false); }
+
  private:
   std::atomic<bool> is_held_{true};
 };

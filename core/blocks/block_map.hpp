@@ -52,6 +52,13 @@ class BlockMap {
   /// Cuts `block` after `size` bytes. Returns the rest; `block` keeps the front. Neither is indexed.
   Block* cut_back(Block* block, Bytes size);
 
+  /// Gives back the memory of the indices that have no block.
+  void shrink() {
+    for (BlockGroup* group : {&small, &large})
+      for (const auto& index : group->free)
+        if (index != nullptr) index->shrink();
+  }
+
   /// Merges the neighbours that are in the same state into `block` (I2). pre: `block` is not indexed, they are.
   void merge(Block* block);
 

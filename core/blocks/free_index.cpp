@@ -5,6 +5,8 @@
 
 namespace memlake {
 
+const FreeIndex::Bins FreeIndex::kNoBins{};
+
 std::size_t FreeIndex::bin_of(std::uint64_t size) {
   const std::uint64_t units = size >> kUnitBits;
   if (units < (1U << kStepBits)) return units;
@@ -48,7 +50,11 @@ std::size_t FreeIndex::previous_bin(std::size_t before) const {
 
 void FreeIndex::insert(Block* block) {
   const std::size_t where = bin_of(block->size.count);
-  Bin& bin = bins_[where];
+  if (own_bins_ == nullptr) [[unlikely]] {
+    own_bins_ = std::make_unique<Bins>();
+    bins_ = own_bins_.get();
+  }
+  Bin& bin = (*own_bins_)[where];
   const Entry entry{block->size.count, block->memory->serial, place_of(*block), block};
   if (bin.empty()) mark(where);
   if (bin.empty() || bin.back() < entry) {
@@ -60,7 +66,7 @@ void FreeIndex::insert(Block* block) {
 
 void FreeIndex::erase(const Block* block) {
   const std::size_t where = bin_of(block->size.count);
-  Bin& bin = bins_[where];
+  Bin& bin = (*own_bins_)[where];
   bin.erase(std::lower_bound(bin.begin(), bin.end(),
                              Entry{block->size.count, block->memory->serial, place_of(*block), nullptr}));
   if (bin.empty()) unmark(where);
@@ -68,44 +74,44 @@ void FreeIndex::erase(const Block* block) {
 
 Block* FreeIndex::best_fit(Bytes size) const {
   const std::size_t where = bin_of(size.count);
-  const Bin& bin = bins_[where];
+  const Bin& bin = (*bins_)[where];
   const auto found = std::lower_bound(bin.begin(), bin.end(), Entry{size.count, 0, 0, nullptr});
   if (found != bin.end()) return found->block;
   const std::size_t next = next_bin(where + 1);
-  return next == kBins ? nullptr : bins_[next].front().block;
+  return next == kBins ? nullptr : (*bins_)[next].front().block;
 }
 
 Block* FreeIndex::after(const Block* block) const {
   const std::size_t where = bin_of(block->size.count);
-  const Bin& bin = bins_[where];
+  const Bin& bin = (*bins_)[where];
   const auto found = std::upper_bound(bin.begin(), bin.end(),
                                       Entry{block->size.count, block->memory->serial, place_of(*block), nullptr});
   if (found != bin.end()) return found->block;
   const std::size_t next = next_bin(where + 1);
-  return next == kBins ? nullptr : bins_[next].front().block;
+  return next == kBins ? nullptr : (*bins_)[next].front().block;
 }
 
 Block* FreeIndex::last_below(Bytes size) const {
   const std::size_t where = bin_of(size.count);
-  const Bin& bin = bins_[where];
+  const Bin& bin = (*bins_)[where];
   const auto found = std::lower_bound(bin.begin(), bin.end(), Entry{size.count, 0, 0, nullptr});
   if (found != bin.begin()) return std::prev(found)->block;
   const std::size_t previous = previous_bin(where);
-  return previous == kBins ? nullptr : bins_[previous].back().block;
+  return previous == kBins ? nullptr : (*bins_)[previous].back().block;
 }
 
 Block* FreeIndex::before(const Block* block) const {
   const std::size_t where = bin_of(block->size.count);
-  const Bin& bin = bins_[where];
+  const Bin& bin = (*bins_)[where];
   const auto found = std::lower_bound(bin.begin(), bin.end(),
                                       Entry{block->size.count, block->memory->serial, place_of(*block), nullptr});
   if (found != bin.begin()) return std::prev(found)->block;
   const std::size_t previous = previous_bin(where);
-  return previous == kBins ? nullptr : bins_[previous].back().block;
+  return previous == kBins ? nullptr : (*bins_)[previous].back().block;
 }
 
-Block* FreeIndex::first() const { return is_empty() ? nullptr : bins_[next_bin(0)].front().block; }
+Block* FreeIndex::first() const { return is_empty() ? nullptr : (*bins_)[next_bin(0)].front().block; }
 
-Block* FreeIndex::last() const { return is_empty() ? nullptr : bins_[previous_bin(kBins)].back().block; }
+Block* FreeIndex::last() const { return is_empty() ? nullptr : (*bins_)[previous_bin(kBins)].back().block; }
 
 }  // namespace memlake

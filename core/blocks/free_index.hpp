@@ -4,12 +4,14 @@
 // The lowest address comes first, or the highest where memory grows downwards (Ties).
 //
 // Blocks are in bins by size, 32 bins to a power of two, with a bitmap of the bins that are not empty. A bin is a small
-// sorted array. So a search reads a few words of the bitmap and one or two arrays; insertion and removal move a few
-// entries in one or two cache lines. Sizes are multiples of 512 bytes, and each size below 16 KiB has its own bin.
+// sorted array. An index that never had a block has no arrays: a pool may have thousands of streams. So a search reads
+// a few words of the bitmap and one or two arrays; insertion and removal move a few entries in one or two cache lines.
+// Sizes are multiples of 512 bytes, and each size below 16 KiB has its own bin.
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <tuple>
 #include <vector>
 
@@ -43,10 +45,17 @@ class FreeIndex {
   template <class Visit>
   void for_each_entry(Visit&& visit) const {
     for (std::size_t bin = next_bin(0); bin != kBins; bin = next_bin(bin + 1))
-      for (const Entry& entry : bins_[bin]) visit(*entry.block, is_current(entry));
+      for (const Entry& entry : (*bins_)[bin]) visit(*entry.block, is_current(entry));
   }
 
   [[nodiscard]] bool is_empty() const { return summary_ == 0; }
+  /// Gives the memory of its bins back if it is empty.
+  void shrink() {
+    if (!is_empty()) return;
+    own_bins_.reset();
+    bins_ = &kNoBins;
+  }
+  [[nodiscard]] bool has_bins() const { return own_bins_ != nullptr; }
   [[nodiscard]] Block* first() const;
   [[nodiscard]] Block* last() const;
 
@@ -66,6 +75,8 @@ class FreeIndex {
   static constexpr unsigned kUnitBits = 9;       // sizes are multiples of 512
   static constexpr unsigned kStepBits = 5;       // 32 bins to a power of two
   static constexpr std::size_t kBins = 64 * 32;  // more than any 64-bit size needs
+  using Bins = std::array<Bin, kBins>;
+  static const Bins kNoBins;
 
   static std::size_t bin_of(std::uint64_t size);
   [[nodiscard]] std::size_t next_bin(std::size_t from) const;        // first non-empty bin at or behind; kBins if none
@@ -82,7 +93,8 @@ class FreeIndex {
   [[nodiscard]] std::uint64_t place_of(const Block& block) const { return block.address.value ^ flip_; }
 
   std::uint64_t flip_ = 0;
-  std::array<Bin, kBins> bins_;
+  std::unique_ptr<Bins> own_bins_;  // null until the first block comes
+  const Bins* bins_ = &kNoBins;     // the same, or empty bins of all indices
   std::array<std::uint64_t, kBins / 64> bitmap_{};
   std::uint64_t summary_ = 0;  // one bit per word of the bitmap
 };

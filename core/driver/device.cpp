@@ -159,8 +159,10 @@ Bytes common_granularity(const Devices& devices) {
   return {granule};
 }
 
-CurrentContext::CurrentContext(Device& device) : driver_(device.driver()) {
-  check(driver_, Call::cuCtxPushCurrent, driver_.cuCtxPushCurrent(device.context()));
+CurrentContext::CurrentContext(Device& device) : CurrentContext(device.driver(), device.context()) {}
+
+CurrentContext::CurrentContext(Driver& driver, CUcontext context) : driver_(driver) {
+  check(driver_, Call::cuCtxPushCurrent, driver_.cuCtxPushCurrent(context));
 }
 
 CurrentContext::~CurrentContext() {

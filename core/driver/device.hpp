@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "base/leftovers.hpp"
 #include "base/process.hpp"
 #include "driver/aliasing.hpp"
 #include "driver/driver.hpp"
@@ -57,6 +58,16 @@ class Device {
   /// Whether objects on this device still exist, so that their owners must make the undo call.
   bool can_undo() const noexcept { return is_open() && is_of_this_process(); }
 
+  /// Where owners go whose undo call failed, to be closed later; null: they are forgotten. pre: no owner uses the
+  /// device yet.
+  void keep_leftovers(std::shared_ptr<Leftovers> leftovers) noexcept { leftovers_ = std::move(leftovers); }
+  /// Moves an owner there.
+  template <class Owner>
+  void keep(Owner&& owner) {
+    // By a copy: the owner may have the last reference to this device.
+    if (const std::shared_ptr<Leftovers> leftovers = leftovers_) leftovers->keep(std::forward<Owner>(owner));
+  }
+
   /// The primary context, retained. Virtual memory calls need it retained, but not current.
   CUcontext context();
 
@@ -86,6 +97,7 @@ class Device {
   const DeviceTraits traits_;
   const unsigned process_generation_;
   const std::shared_ptr<const Device> same_;  ///< the device that was passed to the constructor, or null
+  std::shared_ptr<Leftovers> leftovers_;
   std::atomic<bool> is_open_{true};
   std::mutex mutex_;                                                 ///< held while the context is being retained
   std::atomic<CUcontext> context_{nullptr};                          ///< null until first needed
@@ -99,10 +111,12 @@ Bytes total_memory(const Devices& devices);
 /// The least common multiple of their granules, so that chunks of all devices can be mapped side by side.
 Bytes common_granularity(const Devices& devices);
 
-/// Makes the device's context current in the calling thread for a scope.
+/// Makes a context current in the calling thread for a scope.
 class CurrentContext {
  public:
+  /// The primary context of the device.
   explicit CurrentContext(Device& device);
+  CurrentContext(Driver& driver, CUcontext context);
   CurrentContext(const CurrentContext&) = delete;
   CurrentContext& operator=(const CurrentContext&) = delete;
   ~CurrentContext();

@@ -14,6 +14,13 @@ EventOwner::EventOwner(std::shared_ptr<Device> device, bool has_timing) : device
         driver.cuEventCreate(&handle_, has_timing ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING));
 }
 
+EventOwner::EventOwner(std::shared_ptr<Device> device, CUcontext context)
+    : device_(std::move(device)), context_(context) {
+  Driver& driver = device_->driver();
+  const CurrentContext current(driver, context_ == nullptr ? device_->context() : context_);
+  check(driver, Call::cuEventCreate, driver.cuEventCreate(&handle_, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC));
+}
+
 EventOwner::~EventOwner() {
   ownership_.end_quietly([this] { destroy(); });
 }
@@ -32,7 +39,9 @@ void EventOwner::destroy() {
   device_->library().order().forget(handle_);
   Driver& driver = device_->driver();
   const CurrentContext current(*device_);
-  check(driver, Call::cuEventDestroy, driver.cuEventDestroy(handle_));
+  const CUresult result = driver.cuEventDestroy(handle_);
+  if (context_ != nullptr && is_about_lost_handle(result)) return;  // it went with its context
+  check(driver, Call::cuEventDestroy, result);
 }
 
 void event_record(Device& device, CUevent event, CUstream stream) {

@@ -14,6 +14,9 @@ class EventOwner {
  public:
   /// Timing makes recording slower; only events that measure time need it.
   EventOwner(std::shared_ptr<Device> device, bool has_timing);
+  /// For the host to wait for, without timing: a thread that waits sleeps instead of spinning. `context`: in which the
+  /// event can be recorded; null: the primary context of the device.
+  EventOwner(std::shared_ptr<Device> device, CUcontext context);
   EventOwner(EventOwner&&) noexcept = default;
   EventOwner& operator=(EventOwner&&) = delete;
   ~EventOwner();
@@ -28,6 +31,7 @@ class EventOwner {
   void destroy();
 
   std::shared_ptr<Device> device_;
+  CUcontext context_ = nullptr;  // of another library, which may destroy it with the event; null: the device's own
   CUevent handle_ = nullptr;
   Ownership ownership_;
 };

@@ -5,6 +5,7 @@
 
 #include "base/process.hpp"
 #include "driver/result.hpp"
+#include "driver/stream.hpp"
 
 namespace memlake {
 
@@ -56,6 +57,25 @@ std::shared_ptr<Device> Library::device(int ordinal) {
   auto device = std::make_shared<Device>(*this, ordinal, emulator().traits_of(ordinal));
   known = device;
   return device;
+}
+
+std::optional<int> Library::current_device() {
+  require_this_process();
+  // First a question whose answer may be "none": an error costs more.
+  CUcontext context = nullptr;
+  CUdevice device = 0;
+  check(loaded_, Call::cuCtxGetCurrent, loaded_.cuCtxGetCurrent(&context));
+  if (context == nullptr) return std::nullopt;
+  const CUresult result = loaded_.cuCtxGetDevice(&device);
+  if (result == CUDA_ERROR_NOT_SUPPORTED) return std::nullopt;
+  check(loaded_, Call::cuCtxGetDevice, result);
+  return device;
+}
+
+std::optional<int> Library::stream_device(CUstream created) {
+  require_this_process();
+  const StreamHome home = stream_home(counting_, created);
+  return home.context == nullptr ? std::nullopt : std::optional(home.device);
 }
 
 void Library::close_devices(OrdinalRange devices) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "driver/counting_driver.hpp"
@@ -49,6 +50,12 @@ class Library {
 
   /// The Device of this ordinal. All users share one object until it is closed or the last of them drops it.
   std::shared_ptr<Device> device(int ordinal);
+
+  /// The ordinal of the calling thread's current device; std::nullopt if no context is current.
+  std::optional<int> current_device();
+  /// The ordinal of the device of a created stream; std::nullopt if the driver cannot tell. Error(config) if it knows
+  /// no such stream.
+  std::optional<int> stream_device(CUstream created);
 
   /// Only on the emulator. Afterwards owners on these devices undo nothing except reservations and host memory.
   void close_devices(OrdinalRange devices);

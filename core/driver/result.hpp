@@ -25,6 +25,15 @@ inline bool is_about_capture(const Error& error) noexcept {
   return error.answer() != nullptr && is_about_capture(error.answer()->code);
 }
 
+/// Whether a call was refused because a stream, an event or its context does not exist any more.
+constexpr bool is_about_lost_handle(int code) noexcept {
+  return code == CUDA_ERROR_INVALID_HANDLE || code == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
+         code == CUDA_ERROR_INVALID_CONTEXT;
+}
+inline bool is_about_lost_handle(const Error& error) noexcept {
+  return error.answer() != nullptr && is_about_lost_handle(error.answer()->code);
+}
+
 /// `call` must be static: the error keeps the pointer.
 Error driver_error(const char* call, CUresult result, Explanation explanation);
 

@@ -45,7 +45,7 @@ void StreamOwner::destroy() {
   device_->library().order().forget({device_->ordinal(), handle_});
   if (end_.use_count() > 1) {
     try {
-      auto event = std::make_shared<EventOwner>(device_, false);
+      auto event = std::make_shared<EventOwner>(device_, nullptr);
       event_record(*device_, event->handle(), handle_);
       end_->event = std::move(event);
     } catch (const Error&) {
@@ -71,12 +71,42 @@ StreamState stream_state(Device& device, CUstream stream) {
   return status == CU_STREAM_CAPTURE_STATUS_NONE ? StreamState::usual : StreamState::capturing;
 }
 
+namespace {
+
+[[noreturn]] void refuse_unknown(CUstream stream) {
+  throw Error(ErrorKind::config, "the driver knows no stream with the handle " +
+                                     std::to_string(reinterpret_cast<std::uintptr_t>(stream)) +
+                                     "; it was destroyed, or never was one");
+}
+
+}  // namespace
+
+StreamHome stream_home(Driver& driver, CUstream stream) {
+  StreamHome home;
+  CUresult result = driver.cuStreamGetCtx(stream, &home.context);
+  if (result == CUDA_ERROR_NOT_SUPPORTED) return {};
+  if (result == CUDA_ERROR_INVALID_HANDLE) refuse_unknown(stream);
+  check(driver, Call::cuStreamGetCtx, result);
+  const CurrentContext current(driver, home.context);
+  result = driver.cuCtxGetDevice(&home.device);
+  if (result == CUDA_ERROR_NOT_SUPPORTED) return {};
+  check(driver, Call::cuCtxGetDevice, result);
+  return home;
+}
+
+std::uint64_t stream_identity(Device& device, CUstream stream) {
+  Driver& driver = device.driver();
+  unsigned long long id = 0;
+  const CUresult result = driver.cuStreamGetId(stream, &id);
+  if (result == CUDA_ERROR_NOT_SUPPORTED) return 0;
+  if (result == CUDA_ERROR_INVALID_HANDLE) refuse_unknown(stream);
+  check(driver, Call::cuStreamGetId, result);
+  return id;
+}
+
 bool stream_is_capturing(Device& device, CUstream stream) {
   const StreamState state = stream_state(device, stream);
-  if (state == StreamState::unknown)
-    throw Error(ErrorKind::config, "the driver knows no stream with the handle " +
-                                       std::to_string(reinterpret_cast<std::uintptr_t>(stream)) +
-                                       "; it was destroyed, or never was one");
+  if (state == StreamState::unknown) refuse_unknown(stream);
   return state == StreamState::capturing;
 }
 

@@ -25,7 +25,7 @@ inline bool is_created(CUstream stream) { return reinterpret_cast<std::uintptr_t
 struct StreamEnd {
   /// A thread that uses the stream's handle holds it shared, so that cuStreamDestroy waits for that thread.
   std::shared_mutex mutex;
-  bool is_over = false;  ///< the handle is invalid
+  std::atomic<bool> is_over = false;  ///< the handle is invalid
   /// The event that was recorded last: a pool can still ask whether the stream's work is complete. Null while the
   /// stream exists, or if recording failed.
   std::shared_ptr<EventOwner> event;
@@ -64,6 +64,16 @@ enum class StreamState {
   capturing,  ///< work that is queued becomes a part of a graph
   unknown,    ///< no stream has this handle: it was destroyed, or never was one
 };
+/// Where a stream of another library works.
+struct StreamHome {
+  CUcontext context = nullptr;  ///< in which it was created; null if the driver cannot tell
+  int device = 0;               ///< ordinal; only with a context
+};
+/// Error(config) if the driver knows no such stream. pre: the stream is no default stream.
+StreamHome stream_home(Driver& driver, CUstream stream);
+/// A number that no other stream of the process ever has; 0 if the driver cannot tell (before CUDA 12.0). Error(config)
+/// if the driver knows no such stream. pre: the stream is no default stream.
+std::uint64_t stream_identity(Device& device, CUstream stream);
 /// Does not ask about the default stream of all threads, which cannot capture.
 StreamState stream_state(Device& device, CUstream stream);
 /// Error(config) if the driver knows no such stream.

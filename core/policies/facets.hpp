@@ -12,6 +12,7 @@
 #include "blocks/block.hpp"
 #include "driver/device.hpp"
 #include "streams/reuse_rules.hpp"
+#include "vmm/exported_chunk.hpp"
 
 namespace memlake {
 
@@ -72,6 +73,15 @@ class PeerAccess {
   virtual void change_access(const Devices& added, const Devices& removed) = 0;
 };
 
+/// The chunks under a block can be passed to other processes, with everything else that lies in them.
+class ChunkExports {
+ public:
+  virtual ~ChunkExports() = default;
+  /// The chunks under a live block. They stay where they are while the block is live. Error(config) if the space does
+  /// not make such chunks, or if a part of the block lies on the host.
+  [[nodiscard]] virtual ExportedRange export_chunks(const Block& block) const = 0;
+};
+
 /// The driver itself counts the memory that is held and in use, and releases free memory when the program synchronises.
 class DriverCounts {
  public:
@@ -102,6 +112,7 @@ struct Facets {
   SeveralPlaces* several_places = nullptr;
   BareAddresses* bare_addresses = nullptr;
   PeerAccess* peer_access = nullptr;
+  ChunkExports* chunk_exports = nullptr;
   DriverCounts* driver_counts = nullptr;
   PolicyCounters* counters = nullptr;
 };

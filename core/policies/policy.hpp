@@ -52,7 +52,8 @@ struct PoolArguments {
   Placement placement = Placement::fill;
   Location location = Location::device;
   bool may_spill = false;
-  Bytes max_size{0};  ///< maxSize of CUDA's own pool; 0: no such limit
+  bool is_exportable = false;  ///< whether chunks can be passed to other processes, where the devices can do that
+  Bytes max_size{0};           ///< maxSize of CUDA's own pool; 0: no such limit
 };
 
 /// One option, described.

@@ -7,6 +7,7 @@
 #include "blocks/live_digest.hpp"
 #include "driver/relaxed_capture.hpp"
 #include "pool/pool.hpp"
+#include "streams/host_wait.hpp"
 
 namespace memlake {
 
@@ -17,24 +18,35 @@ constexpr std::size_t kMostLookedAt = 64;
 
 }  // namespace
 
-Block* Pool::allocate_from(Space& space, Bytes requested, StreamId stream) {
+Block* Pool::allocate_free(Space& space, Bytes requested, StreamId stream) {
   if (awaited_count_ > 0) poll_events();
   if (awaited_count_ > 0)
     if (const Crowding* crowding = space.facets().crowding; crowding != nullptr && crowding->is_crowded())
       settle_behind_waits();
+  const Bytes rounded = space.round(requested);
+  Block* block = reusable_here_ > 0 ? take_over(space, rounded, stream) : nullptr;
+  if (block == nullptr) block = space.take(rounded, stream);
+  if (block == nullptr) [[unlikely]]
+    return nullptr;
+  const std::uint64_t id = next_id_++;
+  note(RowLog::Op::allocate, id, requested, stream);
+  return hand_out(space, block, requested, stream, id);
+}
+
+Block* Pool::allocate_from(Space& space, Bytes requested, StreamId stream) {
+  if (Block* block = allocate_free(space, requested, stream)) [[likely]]
+    return block;
   // Before the search: meanwhile other threads may make requests.
   const std::uint64_t id = next_id_++;
   note(RowLog::Op::allocate, id, requested, stream);
   const Bytes rounded = space.round(requested);
-  if (reusable_here_ > 0)
-    if (Block* block = take_over(space, rounded, stream)) return hand_out(space, block, requested, stream, id);
-  if (Block* block = space.take(rounded, stream)) [[likely]]
-    return hand_out(space, block, requested, stream, id);
-
   Attempt attempt{.request = {requested, stream}, .rounded = rounded};
   Block* block = nullptr;
   try {
     block = acquire(space, attempt);
+  } catch (const HostWait&) {
+    if (log_ != nullptr && !log_->drop_request(id)) note_refusal(id, stream);
+    throw;
   } catch (...) {
     note_refusal(id, stream);
     throw;
@@ -52,6 +64,7 @@ Block* Pool::allocate_from(Space& space, Bytes requested, StreamId stream) {
 
 Block* Pool::acquire(Space& space, Attempt& attempt) {
   const RelaxedCapture relaxed(events_.driver());
+  retry_leftovers();
   bool has_released_in_others = false;
   bool has_released_addresses = false;
   while (true) {
@@ -84,7 +97,8 @@ Block* Pool::climb(Space& space, Attempt& attempt) {
   Block* block = nullptr;
   do {
     if (attempt.starts_over) attempt.start_over();
-    for (const Rung rung : space.ladder(attempt)) {
+    const Ladder ladder = space.ladder(attempt);
+    for (const Rung rung : ladder) {
       switch (rung) {
         case Rung::wait_on_device:
           attempt.tried.push_back({Tried::What::wait_on_device, false});
@@ -92,7 +106,12 @@ Block* Pool::climb(Space& space, Attempt& attempt) {
           break;
         case Rung::wait_for_events:
           attempt.tried.push_back({Tried::What::wait_for_events, false});
-          wait_for_events();
+          try {
+            wait_for_events();
+          } catch (const HostWait&) {
+            is_retry_due_ = is_retry_due_ || std::ranges::find(ladder, Rung::release_cached) != ladder.end();
+            throw;
+          }
           break;
         default:
           block = space.climb(rung, attempt);
@@ -100,7 +119,10 @@ Block* Pool::climb(Space& space, Attempt& attempt) {
       if (block != nullptr || attempt.is_hopeless) break;
     }
   } while (block == nullptr && attempt.starts_over);
-  stats_.retries += attempt.is_retry ? 1 : 0;
+  if (attempt.is_retry) {
+    ++stats_.retries;
+    is_retry_due_ = false;
+  }
   return block;
 }
 

@@ -47,6 +47,8 @@ bool Pool::has_risen_to(Bytes mark) {
 PoolStats Pool::stats() const {
   PoolStats stats = stats_;
   stats.held = held();
+  stats.held.now = stats.held.now + unreleased();
+  stats.held.peak = std::max(stats.held.peak, stats.held.now);
   stats.active.peak = std::max(stats.active.peak, active_peak_before_);
   stats.held_on_host = spilled();
   return stats;
@@ -175,10 +177,7 @@ void Pool::free_slowly(Block* block, StreamId stream, bool is_final) {
   block->awaited = static_cast<std::uint32_t>(recorded.size());
   for (std::size_t i = 0; i < streams.size(); ++i) {
     recorded[i].is_reusable_here = streams[i] == stream && !has_others && ordered == nullptr;
-    if (awaited_.size() <= streams[i]) awaited_.resize(streams[i] + 1);
-    awaited_[streams[i]].push_back(recorded[i]);
-    ++awaited_count_;
-    reusable_here_ += recorded[i].is_reusable_here ? 1U : 0U;
+    add_awaited(streams[i], recorded[i]);
   }
   if (block->give_back == GiveBack::to_driver) {
     // It is released at once if the device has finished with it. A driver that cannot answer now is asked again at the
@@ -190,13 +189,14 @@ void Pool::free_slowly(Block* block, StreamId stream, bool is_final) {
   }
 }
 
-void Pool::free_unused(Block* block, StreamId stream) {
-  const bool is_for_others = block->give_back == GiveBack::to_several || block->give_back == GiveBack::to_driver;
-  const bool was_used_elsewhere = !block->users.empty() || stream != block->stream || is_for_others;
-  note_free(*block, stream);
-  if (was_used_elsewhere) note(RowLog::Op::event_done, block->id, {0}, 0);
-  block->users.clear();
-  make_free(block);
+void Pool::add_awaited(StreamId stream, const Awaited& awaited) {
+  if (awaited_.size() <= stream) awaited_.resize(stream + 1);
+  if (awaited_[stream].empty())
+    if (const auto at = std::ranges::lower_bound(waiting_, stream); at == waiting_.end() || *at != stream)
+      waiting_.insert(at, stream);
+  awaited_[stream].push_back(awaited);
+  ++awaited_count_;
+  reusable_here_ += awaited.is_reusable_here ? 1U : 0U;
 }
 
 /// The caller has given it back, whether it is free already or not.
@@ -204,6 +204,8 @@ void Pool::note_free(const Block& block, StreamId stream) {
   note(stream == block.user ? RowLog::Op::free : RowLog::Op::free_on, block.id, {0}, stream);
   stats_.allocated.subtract(block.size);
   ++stats_.frees;
+  if (host_waiters_ > 0) [[unlikely]]
+    ++freed_while_waiting_[block.stream];
   if (watch_ != nullptr) [[unlikely]]
     watch_->on_free(block);
 }
@@ -240,17 +242,19 @@ void Pool::settle_oldest(std::deque<Awaited>& queue) {
 
 void Pool::poll_events() {
   const RelaxedCapture relaxed(events_.driver());
-  for (auto& queue : awaited_)
+  for_each_queue([this](std::deque<Awaited>& queue) {
     while (!queue.empty() && events_.is_done(queue.front().ticket)) settle_oldest(queue);
+  });
 }
 
 void Pool::wait_for_events() {
   const RelaxedCapture relaxed(events_.driver());
-  for (auto& queue : awaited_)
+  for_each_queue([this](std::deque<Awaited>& queue) {
     while (!queue.empty() && events_.has_point(queue.front().ticket)) {
       events_.wait(queue.front().ticket);
       settle_oldest(queue);
     }
+  });
 }
 
 /// What is pending becomes free at once: its owners' later work waits on the device for the streams that still use it.
@@ -258,7 +262,7 @@ void Pool::wait_for_events() {
 void Pool::settle_behind_waits() {
   const RelaxedCapture relaxed(events_.driver());
   std::vector<StreamId> owners;
-  for (auto& queue : awaited_)
+  for_each_queue([&](std::deque<Awaited>& queue) {
     while (!queue.empty() && events_.has_point(queue.front().ticket)) {
       const Awaited& awaited = queue.front();
       owners.clear();
@@ -273,10 +277,18 @@ void Pool::settle_behind_waits() {
       owners.empty() ? events_.wait(awaited.ticket) : events_.drop(awaited.ticket);
       settle_oldest(queue);
     }
+  });
+}
+
+void Pool::retry_leftovers() {
+  if (leftovers_ == nullptr) return;
+  if (leftovers_->has_any()) leftovers_->retry();
+  budget()->unreleased = leftovers_->held();
 }
 
 void Pool::trim(Bytes keep) {
   const RelaxedCapture relaxed(events_.driver());
+  retry_leftovers();
   if (awaited_count_ > 0) poll_events();
   const auto all = [this] { return held().now + spilled().now; };
   // The policy's space comes last: its memory serves most requests.
@@ -284,6 +296,7 @@ void Pool::trim(Bytes keep) {
     const Bytes elsewhere = all() - ((*space)->ledger().held() + (*space)->ledger().spilled().now);
     (*space)->trim(keep.excess_over(elsewhere));
   }
+  if (leftovers_ != nullptr) budget()->unreleased = leftovers_->held();
   // What was kept because work was still running on it is kept in a replay, too.
   note(RowLog::Op::trim, 0, std::max(keep, all()), 0);
 }
@@ -291,6 +304,7 @@ void Pool::trim(Bytes keep) {
 void Pool::release_cached() {
   const RelaxedCapture relaxed(events_.driver());
   wait_for_events();
+  retry_leftovers();
   note(RowLog::Op::empty_cache, 0, {0}, 0);
   for (const auto& space : spaces_) space->release_everything();
 }

@@ -8,6 +8,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "policies/segments/segment_rules.hpp"
@@ -35,6 +37,11 @@ class Pool {
   Pool& operator=(const Pool&) = delete;
   ~Pool();
 
+  /// Where owners of its spaces go whose undo call failed. The pool closes them when it needs memory or is trimmed.
+  void set_leftovers(std::shared_ptr<Leftovers> leftovers) { leftovers_ = std::move(leftovers); }
+  /// The memory whose release failed; it is held, but in no space.
+  [[nodiscard]] Bytes unreleased() const { return budget()->unreleased; }
+
   /// Adds a space whose ledger has the pool's budget. `is_default`: it serves the requests that name no space. It gets
   /// the reuse rules and the peers of the policy's space.
   Space& add_space(std::unique_ptr<Space> space, bool is_default);
@@ -51,6 +58,9 @@ class Pool {
   Block* allocate_from(Space& space, Bytes requested, StreamId stream);
   /// As allocate(), but only if that needs no driver call. Null does not mean that there is no memory.
   Block* allocate_cached(Bytes requested, StreamId stream);
+  /// As allocate_from(), but only with a free block; asks the driver for no more than the state of pending blocks.
+  Block* allocate_free(Space& space, Bytes requested, StreamId stream);
+  [[nodiscard]] Space& default_space() const noexcept { return *default_space_; }
 
   /// Frees a live block in the order of the stream for which it was allocated.
   void free(Block* block) { free(block, block->user); }
@@ -60,8 +70,6 @@ class Pool {
   /// The same for a caller that cannot try again: if the driver refuses a call, the block stays pending, and the pool
   /// makes the call later. Throws only if the host has no memory.
   void free_finally(Block* block, StreamId stream) { free_in_order(block, stream, true); }
-  /// Frees it at once, without recording events. pre: no device work can still use the block.
-  void free_unused(Block* block, StreamId stream);
   /// Whether free(block, stream) will make no driver call.
   [[nodiscard]] bool frees_at_once(const Block& block, StreamId stream) const {
     return block.users.empty() && stream == block.stream && block.give_back == GiveBack::cached;
@@ -76,6 +84,18 @@ class Pool {
   void trim(Bytes keep);
   /// Waits for all events, then releases all free memory to the driver.
   void release_cached();
+
+  /// A thread begins to wait for a stream without the lock, and ends that. Both return how often a block of the stream
+  /// was freed while a thread waited: with the same number twice, no block became free meanwhile.
+  std::uint64_t begin_host_wait(StreamId stream) {
+    ++host_waiters_;
+    return freed_while_waiting_[stream];
+  }
+  std::uint64_t end_host_wait(StreamId stream) {
+    const std::uint64_t freed = freed_while_waiting_[stream];
+    if (--host_waiters_ == 0) freed_while_waiting_.clear();
+    return freed;
+  }
 
   /// The space of the policy.
   [[nodiscard]] Space& policy_space() const noexcept { return *spaces_.front(); }
@@ -107,6 +127,9 @@ class Pool {
   [[nodiscard]] Shortage shortage(std::optional<Bytes> device_free = std::nullopt) const;
   [[nodiscard]] std::vector<std::pair<StreamId, Bytes>> pending_on() const;
 
+  /// A request was given up for a wait behind which it would have released memory: it counts as a retry if the release
+  /// was not necessary any more.
+  void count_due_retry() { stats_.retries += std::exchange(is_retry_due_, false) ? 1U : 0U; }
   /// The refusal of the last request is not counted.
   void uncount_refusal() { --stats_.ooms; }
 
@@ -158,6 +181,7 @@ class Pool {
   /// Brings the counts that need a look at every block up to date.
   void count_splits();
 
+  void retry_leftovers();
   /// Tries everything when no free block of the space fits. Null if there is no memory; then shortage() says why.
   Block* acquire(Space& space, Attempt& attempt);
   /// Tries the rungs of one space.
@@ -170,6 +194,13 @@ class Pool {
   void count_out(const Block& block);
   void make_free(Block* block);
   void poll_events();
+  /// Calls `visit` with each queue that is not empty; it may settle blocks, and nothing else.
+  template <class Visit>
+  void for_each_queue(Visit&& visit) {
+    for (const StreamId stream : waiting_) visit(awaited_[stream]);
+    std::erase_if(waiting_, [this](StreamId stream) { return awaited_[stream].empty(); });
+  }
+  void add_awaited(StreamId stream, const Awaited& awaited);
   void wait_for_events();
   void settle_behind_waits();
   /// The oldest event of a queue is complete. If its block waits for no other event, the block becomes free.
@@ -182,10 +213,15 @@ class Pool {
   }
 
   EventSource& events_;
+  std::shared_ptr<Leftovers> leftovers_;        // null: there are none
   std::vector<std::unique_ptr<Space>> spaces_;  // the first is the policy's
   Space* default_space_;                        // serves requests that name no space
   std::vector<std::deque<Awaited>> awaited_;    // by stream, oldest first
+  std::vector<StreamId> waiting_;               // the streams whose queue in awaited_ is not empty, in order
   std::size_t awaited_count_ = 0;
+  bool is_retry_due_ = false;     // see count_due_retry()
+  std::size_t host_waiters_ = 0;  // threads that wait for a stream without the lock
+  std::unordered_map<StreamId, std::uint64_t> freed_while_waiting_;
   std::size_t reusable_here_ = 0;  // number of those with is_reusable_here
   std::uint64_t next_id_ = 0;
   std::uint64_t live_digest_ = 0;  // of the blocks that are live or pending; see pool_check.cpp

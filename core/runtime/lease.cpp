@@ -14,23 +14,14 @@ Lease::~Lease() {
   if (closed_on_ && !is_exiting()) {
     // Nobody is left to unpin it.
     try {
-      free_or_wait(*closed_on_);
+      pool_->free_finally(block_, *closed_on_);
     } catch (const Error& error) {
       report_undo_failure(error);
     }
   }
   ownership_.end_quietly([this] {
-    if (block_ != nullptr) free_or_wait(stream_);
+    if (block_ != nullptr) pool_->free_finally(block_, stream_.number);
   });
-}
-
-void Lease::free_or_wait(StreamId stream) {
-  try {
-    pool_->free(block_, stream);
-  } catch (const Error&) {
-    // Nobody can try again later, so this waits for what could not be recorded.
-    pool_->free_after_wait(block_, stream);
-  }
 }
 
 void Lease::require_open() const { ownership_.require(kNoun); }
@@ -50,6 +41,8 @@ ExportedBlock Lease::export_memory() const {
 }
 
 StreamName Lease::stream_name() const { return pool_->name_of(stream_); }
+
+bool Lease::is_on_default_stream() const { return pool_->is_default_stream(stream_.number); }
 
 std::vector<std::pair<std::size_t, Bytes>> Lease::pieces() const {
   const auto lock = lock_open();
@@ -87,7 +80,7 @@ void Lease::record_use(const StreamName& stream) {
 
 bool Lease::close_at_once() {
   ownership_.take(kNoun);
-  if (block_ == nullptr || pool_->free_at_once(block_, stream_, pins_)) return true;
+  if (block_ == nullptr || pool_->free_at_once(block_, stream_.number, pins_)) return true;
   ownership_.give_back();
   return false;
 }
@@ -102,9 +95,7 @@ void Lease::give_up(StreamId stream) {
 
 void Lease::close() {
   ownership_.end(kNoun, [this] {
-    if (block_ == nullptr) return;
-    pool_->require_not_capturing(stream_);
-    pool_->with_lock([this] { give_up(stream_); });
+    if (block_ != nullptr) pool_->with_lock([this] { give_up(stream_.number); });
   });
 }
 
@@ -112,9 +103,27 @@ void Lease::close(const StreamName& stream) {
   ownership_.end(kNoun, [&] {
     if (block_ == nullptr) return;
     pool_->require_usable();
-    pool_->require_not_capturing(stream);
-    pool_->with_lock([&] { give_up(pool_->streams_.number_of(stream)); });
+    pool_->with_lock([&] { give_up(pool_->number_of(stream)); });
   });
+}
+
+bool Lease::close(KnownStream stream) {
+  bool is_current = true;
+  ownership_.take(kNoun);
+  try {
+    if (block_ != nullptr) {
+      pool_->require_usable();
+      pool_->with_lock([&] {
+        is_current = pool_->streams_.is_current(stream);
+        if (is_current) give_up(stream.number);
+      });
+    }
+  } catch (...) {
+    ownership_.give_back();
+    throw;
+  }
+  if (!is_current) ownership_.give_back();
+  return is_current;
 }
 
 }  // namespace memlake

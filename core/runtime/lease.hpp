@@ -22,8 +22,8 @@ struct ExportedBlock;
 class Lease {
  public:
   /// An empty lease: 0 bytes, address 0, no block to free.
-  Lease(std::shared_ptr<LivePool> pool, StreamId stream) : pool_(std::move(pool)), stream_(stream) {}
-  Lease(std::shared_ptr<LivePool> pool, Block* block, Bytes requested, StreamId stream, bool is_shareable)
+  Lease(std::shared_ptr<LivePool> pool, KnownStream stream) : pool_(std::move(pool)), stream_(stream) {}
+  Lease(std::shared_ptr<LivePool> pool, Block* block, Bytes requested, KnownStream stream, bool is_shareable)
       : pool_(std::move(pool)),
         block_(block),
         address_(block->address),
@@ -49,7 +49,9 @@ class Lease {
   [[nodiscard]] Bytes size() const noexcept { return requested_; }
   /// The stream for which it was allocated. Error(closed) if that stream was destroyed.
   [[nodiscard]] StreamName stream_name() const;
+  [[nodiscard]] bool is_on_default_stream() const;
   const std::shared_ptr<LivePool>& pool() const noexcept { return pool_; }
+  [[nodiscard]] bool is_of(KnownStream stream) const noexcept { return stream_ == stream; }
 
   /// Whether its memory can be shared with other processes.
   [[nodiscard]] bool is_shareable() const noexcept { return is_shareable_; }
@@ -78,20 +80,20 @@ class Lease {
   void close();
   /// Frees it in the order of `stream`, which must be ordered behind all earlier work on the memory.
   void close(const StreamName& stream);
+  /// The same for a stream that LivePool::known_stream() gave; false if that stream has ended, and nothing was changed.
+  bool close(KnownStream stream);
 
  private:
   /// Locks the pool while the lease is open: a thread that closes the lease came before, or waits for the lock.
   [[nodiscard]] std::unique_lock<Lock> lock_open() const;
   /// Frees the block, or leaves that to the last unpin().
   void give_up(StreamId stream);
-  /// For the destructor: if the free fails, it waits for the devices and frees the block then.
-  void free_or_wait(StreamId stream);
 
   std::shared_ptr<LivePool> pool_;
   Block* block_ = nullptr;
   Address address_;
   Bytes requested_;
-  StreamId stream_;
+  KnownStream stream_;
   bool is_shareable_ = false;
   Ownership ownership_;
   // Both change only with the pool's lock held.

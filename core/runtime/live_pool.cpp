@@ -15,9 +15,13 @@ namespace memlake {
 
 namespace {
 
-std::vector<std::shared_ptr<Device>> counted(const std::vector<std::shared_ptr<Device>>& devices, Driver& driver) {
+std::vector<std::shared_ptr<Device>> counted(const std::vector<std::shared_ptr<Device>>& devices, Driver& driver,
+                                             const std::shared_ptr<Leftovers>& leftovers) {
   std::vector<std::shared_ptr<Device>> same;
-  for (const auto& device : devices) same.push_back(std::make_shared<Device>(device, driver));
+  for (const auto& device : devices) {
+    same.push_back(std::make_shared<Device>(device, driver));
+    same.back()->keep_leftovers(leftovers);
+  }
   return same;
 }
 
@@ -44,13 +48,14 @@ LivePool::LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMake
     : given_(std::move(devices)),
       sharing_(sharing),
       counting_(uncounted(*given_.front()), counting_of(*given_.front())),
-      devices_(counted(given_, counting_)),
+      devices_(counted(given_, counting_, leftovers_)),
       events_(devices_, streams_),
       pool_(std::in_place, make_space(devices_, events_, std::make_shared<Budget>(limits.most(), devices_.size())),
             events_),
       limits_(limits) {
   for (const auto& device : devices_) device->context();
   pool_->policy_space().set_unlocker(unlocker_);
+  pool_->set_leftovers(leftovers_);
   if (sharing_.is_default_space) add_shareable_space();
   neighbour_.emplace(pool_->policy_space().location() == Location::device ? given_ : Devices{}, pool_->budget());
   counting_.reset();
@@ -58,6 +63,7 @@ LivePool::LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMake
 
 void LivePool::PoolUnlocker::unlock() noexcept {
   ++entered_;
+  pool_.events_.end_grant();
   pool_.mutex_.unlock();
 }
 
@@ -78,12 +84,20 @@ void LivePool::PoolUnlocker::wait_for_all() noexcept {
 
 LivePool::~LivePool() {
   // Unmapping does not wait for the device, so the pool does.
-  if (!pool_ || !can_undo() || is_exiting() || pool_->held().now.count == 0) return;
-  try {
-    synchronize();
-  } catch (const Error& error) {
-    report_undo_failure(error);
+  const bool has_memory = pool_ && can_undo() && !is_exiting() && pool_->held().now.count > 0;
+  if (has_memory) {
+    try {
+      synchronize();
+    } catch (const Error& error) {
+      report_undo_failure(error);
+    }
   }
+  pool_.reset();
+  end_leftovers();
+}
+
+void LivePool::end_leftovers() {
+  if (!is_exiting() && devices_.front()->is_of_this_process()) leftovers_->end();
 }
 
 bool LivePool::can_undo() const noexcept {
@@ -113,9 +127,15 @@ std::unique_lock<Lock> LivePool::open_lock() const {
 }
 
 bool LivePool::is_capturing(const StreamName& stream) const {
-  if (!is_created(stream.handle)) return false;
+  if (!is_created(stream.handle) && stream.handle != kPerThreadStream) return false;
   require_usable();
   return stream_is_capturing(*given_.front(), stream.handle);
+}
+
+bool LivePool::is_default_stream(StreamId stream) const {
+  require_usable();
+  const std::lock_guard lock(mutex_);
+  return streams_.is_alive(stream) && streams_.handle_of(stream) == nullptr;
 }
 
 void LivePool::require_not_capturing(const StreamName& stream) const {
@@ -123,39 +143,6 @@ void LivePool::require_not_capturing(const StreamName& stream) const {
     throw Error(ErrorKind::invalid_argument,
                 "the stream is capturing a graph, and pools for graphs do not exist yet; allocate and free before or "
                 "after the capture");
-}
-
-std::optional<Lease> LivePool::allocate_at_once(Bytes requested, const StreamName& stream) {
-  // allocate() says why, and asks whether a stream is capturing.
-  if (!can_undo() || stream.handle != nullptr) return std::nullopt;
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock || !pool_) return std::nullopt;
-  const auto number = streams_.known_number_of(stream);
-  if (!number) return std::nullopt;
-  Block* block = pool_->allocate_cached(requested, *number);
-  if (block == nullptr) return std::nullopt;
-  return Lease(shared_from_this(), block, requested, *number, sharing_.is_default_space);
-}
-
-std::optional<Lease> LivePool::allocate(Bytes requested, const StreamName& stream, Shortage& shortage,
-                                        std::optional<bool> is_shareable) {
-  require_not_capturing(stream);
-  const auto lock = open_lock();
-  const StreamId number = streams_.number_of(stream);
-  if (requested.count == 0) return Lease(shared_from_this(), number);
-  const bool wants_shareable = is_shareable.value_or(sharing_.is_default_space);
-  Block* block = pool_->allocate_from(space_for(wants_shareable), requested, number);
-  if (block != nullptr) return Lease(shared_from_this(), block, requested, number, wants_shareable);
-  shortage = shortage_locked();
-  return std::nullopt;
-}
-
-bool LivePool::preallocate(Bytes size, const StreamName& stream, Shortage& shortage) {
-  require_not_capturing(stream);
-  const auto lock = open_lock();
-  if (size.count == 0 || pool_->preallocate(size, streams_.number_of(stream))) return true;
-  shortage = shortage_locked();
-  return false;
 }
 
 Shortage LivePool::shortage_locked() {
@@ -173,9 +160,7 @@ bool LivePool::free_at_once(Block* block, StreamId stream, const std::atomic<std
   // Where nothing is left to undo, nothing is left to wait for either.
   if (!can_undo()) return pins.load() == 0;
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock || pins.load() > 0 || !pool_ || !pool_->frees_at_once(*block, stream) ||
-      streams_.handle_of(stream) != nullptr)
-    return false;
+  if (!lock || pins.load() > 0 || !pool_ || !pool_->frees_at_once(*block, stream)) return false;
   pool_->free(block, stream);
   return true;
 }
@@ -188,51 +173,32 @@ void LivePool::free_locked(Block* block, StreamId stream) {
   if (can_undo() && pool_) pool_->free(block, stream);
 }
 
-void LivePool::free_after_wait(Block* block, StreamId stream) {
-  const std::lock_guard lock(mutex_);
-  if (!pool_ || block->state != BlockState::live) return;
-  synchronize();
-  pool_->free_unused(block, stream);
+void LivePool::free_finally(Block* block, StreamId stream) {
+  with_lock([&] {
+    if (can_undo() && pool_) pool_->free_finally(block, stream);
+  });
 }
 
 void LivePool::record_use(const Lease& lease, Block* block, const StreamName& stream) {
-  require_usable();
-  // Found out when the buffer is freed, it would be too late.
-  if (stream.owner == nullptr) static_cast<void>(is_capturing(stream));
-  const std::lock_guard lock(mutex_);
-  require_open_locked();
-  lease.require_open();
-  pool_->record_use(block, streams_.number_of(stream));
-}
-
-StreamName LivePool::name_of(StreamId stream) const {
-  require_usable();
-  const std::lock_guard lock(mutex_);
-  if (!streams_.is_alive(stream)) throw Error(ErrorKind::closed, "the stream of the buffer is closed");
-  return {.handle = streams_.handle_of(stream), .device = streams_.device_of(stream)};
-}
-
-void LivePool::require_not_capturing(StreamId stream) const {
-  if (!can_undo()) return;
-  StreamName name;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!streams_.is_alive(stream)) return;
-    name.handle = streams_.handle_of(stream);
-  }
-  require_not_capturing(name);
-}
-
-void LivePool::release_cached() {
   const auto lock = open_lock();
-  pool_->release_cached();
+  lease.require_open();
+  // The driver is asked now: found out when the buffer is freed, a handle without a stream would be too late.
+  pool_->record_use(block, number_of(stream));
+}
+
+StreamName LivePool::name_of(KnownStream stream) const {
+  require_usable();
+  const std::lock_guard lock(mutex_);
+  if (!streams_.is_current(stream)) throw Error(ErrorKind::closed, "the stream of the buffer is closed");
+  return {.handle = streams_.handle_of(stream.number), .device = streams_.device_of(stream.number)};
 }
 
 Bytes LivePool::trim(Bytes keep) {
   const auto lock = open_lock();
-  const auto all = [this] { return pool_->held().now + pool_->spilled().now; };
+  const auto all = [this] { return pool_->held().now + pool_->unreleased() + pool_->spilled().now; };
   const Bytes before = all();
   pool_->trim(keep);
+  events_.shrink();
   return before - all();
 }
 
@@ -249,7 +215,13 @@ void LivePool::close() {
     synchronize();  // unmapping does not wait for the device
   }
   pool_.reset();
+  end_leftovers();
   neighbour_.reset();
+}
+
+std::size_t LivePool::stream_count() const {
+  const auto lock = open_lock();
+  return streams_.size();
 }
 
 bool LivePool::is_open() const {
@@ -317,7 +289,7 @@ void LivePool::set_peers(const std::vector<std::shared_ptr<Device>>& peers) {
   require_open_locked();
   const RelaxedCapture relaxed(events_.driver());
   for (const auto& peer : peers) peer->context();
-  pool_->set_peers(counted(peers, counting_));
+  pool_->set_peers(counted(peers, counting_, leftovers_));
 }
 
 bool LivePool::has_risen_to(Bytes mark) {
@@ -329,7 +301,7 @@ bool LivePool::has_risen_to(Bytes mark) {
 Bytes LivePool::held() const {
   if (!can_undo()) return {0};
   const std::lock_guard lock(mutex_);
-  return pool_ ? pool_->held().now : Bytes{0};
+  return pool_ ? pool_->held().now + pool_->unreleased() : Bytes{0};
 }
 
 std::optional<std::string> LivePool::find_broken_invariant() const {

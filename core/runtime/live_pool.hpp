@@ -124,7 +124,15 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
 
   /// Allocates without a driver call and without waiting; std::nullopt if that is not possible now. For callers that
   /// must not wait.
-  std::optional<Lease> allocate_at_once(Bytes requested, const StreamName& stream);
+  std::optional<Lease> allocate_at_once(Bytes requested);
+  /// Allocates a free block of the pool's default space for a stream that known_stream() gave; std::nullopt if there is
+  /// none, or the stream has ended or captures a graph. Asks the driver only about the capture and pending memory.
+  std::optional<Lease> allocate_free(Bytes requested, KnownStream stream);
+  /// The same for a stream of which only the handle is known. The driver is asked whether it is the stream that the
+  /// pool knows by the handle. Error(config) if the driver knows no such stream.
+  std::optional<Lease> allocate_free(Bytes requested, CUstream stream);
+  /// The stream by its number; Error(config) as allocate(). Valid until the stream ends, see StreamTable.
+  KnownStream known_stream(const StreamName& stream);
   /// std::nullopt if there is no memory: then `shortage` gives the reason. `is_shareable`: whether the memory can be
   /// shared with other processes; std::nullopt: the pool's default.
   std::optional<Lease> allocate(Bytes requested, const StreamName& stream, Shortage& shortage,
@@ -156,6 +164,9 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   /// The segment of the allocation. Error(invalid_argument) if the segment is not one allocation of the driver.
   AddressRange segment_at(Address address) const;
   bool is_allocated(Address address) const;
+  /// The chunks under the allocation, for other processes, which then see everything that lies in them. The chunks stay
+  /// under the allocation until it is freed. Error(config) if the pool has no such chunks.
+  ExportedRange export_at(Address address) const;
 
   /// False if there is no memory: then `shortage` gives the reason.
   bool preallocate(Bytes size, const StreamName& stream, Shortage& shortage);
@@ -225,6 +236,12 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   /// The devices beside its own that may use its memory.
   std::vector<std::shared_ptr<Device>> peers() const;
 
+  /// The number of streams in its tables: those that exist, and those that have ended and may still have work.
+  std::size_t stream_count() const;
+
+  /// An object of the layer above that lives as long as the pool; the pool does not use it. The layer above guards it.
+  std::shared_ptr<void>& attachment() noexcept { return attachment_; }
+
   /// The devices that the caller passed to make().
   const std::vector<std::shared_ptr<Device>>& devices() const noexcept { return given_; }
 
@@ -238,26 +255,41 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   /// False if the block needs free(), or is pinned. Reads `pins` under the lock, because they change only there.
   bool free_at_once(Block* block, StreamId stream, const std::atomic<std::uint32_t>& pins);
   void free(Block* block, StreamId stream);
+  /// pre: the lock is held, and the pool is open.
+  std::optional<Lease> allocate_free_locked(std::unique_lock<Lock>& lock, Bytes requested, KnownStream stream);
+  /// Runs `work`, an operation of the pool that may have to wait for a stream. The thread waits without the lock, then
+  /// begins the operation anew. If other threads always free memory of the stream meanwhile, it waits with the lock.
+  template <class Work>
+  auto waiting(std::unique_lock<Lock>& lock, Work&& work);
+  /// Returns the stream that was waited for, if no memory became free on it meanwhile.
+  std::optional<KnownStream> wait_unlocked(std::unique_lock<Lock>& lock, const HostWait& wait);
+  Block* allocate_waiting(std::unique_lock<Lock>& lock, Space& space, Bytes requested, StreamId stream);
   /// pre: the lock is held, unless can_undo() is false. Then this does nothing.
   void free_locked(Block* block, StreamId stream);
-  /// For a block whose uses cannot be recorded: waits for the devices instead.
-  void free_after_wait(Block* block, StreamId stream);
+  /// For a caller that cannot try again; see Pool::free_finally().
+  void free_finally(Block* block, StreamId stream);
   void record_use(const Lease& lease, Block* block, const StreamName& stream);
-  StreamName name_of(StreamId stream) const;
+  StreamName name_of(KnownStream stream) const;
+  [[nodiscard]] bool is_default_stream(StreamId stream) const;
+  /// The number of a stream; the driver is asked about one of another library. Error(config) if the driver knows none,
+  /// or, unless `may_be_elsewhere`, if it is not of a device of the pool. pre: the lock is held.
+  StreamId number_of(const StreamName& stream, bool may_be_elsewhere = false);
 
   /// pre: the lock is held. Error(invalid_free) if no allocation is there.
   AddressTable::Place place_of(Address address) const;
-  /// The name of a stream of which only the handle is known.
-  StreamName name_of(CUstream stream) const;
-  /// The number of a stream of which only the handle is known. pre: the lock is held. `is_checked`: a stream that is
-  /// new here must exist; Error(config) if the driver knows none.
-  StreamId number_of(CUstream stream, bool is_checked);
+  /// The number of a stream of which only the handle is known. pre: the lock is held. Error(config) as above, for a
+  /// stream that is new here. A handle that CUDA gave to another stream is not noticed.
+  StreamId number_of(CUstream stream, bool may_be_elsewhere);
+  /// The same for a free, which is not refused because of its stream: one that the driver does not know has ended.
+  StreamId number_for_free(CUstream stream);
   [[nodiscard]] FoundBlock found(const Block& block) const;
   /// The numbers of counts() since the pool was made, without its sizes. pre: the lock is held.
   [[nodiscard]] LiveCounts numbers() const;
   [[noreturn]] static void refuse(Address address);
   [[noreturn]] void refuse_for_lack_of_memory(bool is_counted);
 
+  /// After the pool: what could not be undone is tried once more.
+  void end_leftovers();
   void require_usable() const;
   void require_open_locked() const;
   /// Locks an open pool; Error(closed) if it is closed. Before it locks, it throws if the process was forked or a
@@ -267,7 +299,6 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   [[nodiscard]] bool is_capturing(const StreamName& stream) const;
   /// Throws if the stream is capturing: its work is only recorded, so memory cannot be ordered by it.
   void require_not_capturing(const StreamName& stream) const;
-  void require_not_capturing(StreamId stream) const;
   /// Describes the request that was refused last, and releases addresses that it may have left. pre: the lock is held.
   Shortage shortage_locked();
 
@@ -308,8 +339,10 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
 
   std::vector<std::shared_ptr<Device>> given_;
   const Sharing sharing_;
+  std::shared_ptr<void> attachment_;
   std::string policy_text_;
   CountingDriver counting_;
+  const std::shared_ptr<Leftovers> leftovers_ = std::make_shared<Leftovers>();
   std::vector<std::shared_ptr<Device>> devices_;  // the same devices through counting_
   mutable Lock mutex_;                            // guards everything below
   PoolUnlocker unlocker_{*this};

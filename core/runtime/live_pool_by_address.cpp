@@ -11,42 +11,36 @@
 
 namespace memlake {
 
-StreamName LivePool::name_of(CUstream stream) const {
-  if (stream == kPerThreadStream) return {.handle = stream, .thread = this_thread_number()};
-  if (devices_.size() == 1 || !is_created(stream)) [[likely]]
-    return {.handle = stream};
-  // Of several devices the driver says which one a stream works on, by its context.
-  static_cast<void>(is_capturing({.handle = stream}));  // refuses a handle that names no stream
-  Driver& driver = given_.front()->driver();
-  CUcontext context = nullptr;
-  const CUresult result = driver.cuStreamGetCtx(stream, &context);
-  if (result != CUDA_ERROR_NOT_SUPPORTED) check(driver, Call::cuStreamGetCtx, result);
-  for (std::size_t i = 0; i < devices_.size(); ++i)
-    if (context != nullptr && devices_[i]->context() == context) return {.handle = stream, .device = i};
-  throw Error(ErrorKind::invalid_argument,
-              "the stream is not of the primary context of a device of this pool; use a stream of one of its devices, "
-              "or the default stream");
-}
-
-StreamId LivePool::number_of(CUstream stream, bool is_checked) {
+StreamId LivePool::number_of(CUstream stream, bool may_be_elsewhere) {
   if (stream == nullptr) return 0;
-  if (devices_.size() == 1 && is_created(stream)) [[likely]]
+  if (is_created(stream)) [[likely]]
     if (const auto known = streams_.known_number_of(stream)) [[likely]]
       return *known;
-  const StreamName name = name_of(stream);
-  if (const auto known = streams_.known_number_of(name)) return *known;
-  if (is_checked) static_cast<void>(is_capturing(name));
-  return streams_.number_of(name);
+  return number_of(StreamName{.handle = stream}, may_be_elsewhere);
+}
+
+StreamId LivePool::number_for_free(CUstream stream) {
+  try {
+    return number_of(stream, true);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::config) throw;
+    // Its work may still be running.
+    const StreamId number = streams_.number_of({.handle = stream});
+    streams_.note_end(number);
+    return number;
+  }
 }
 
 Address LivePool::allocate_at(Bytes requested, CUstream stream, bool counts_refusal) {
   if (!can_undo()) [[unlikely]]
     require_usable();
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   require_open_locked();
-  const StreamId number = number_of(stream, true);
+  const StreamId number = number_of(stream, false);
   by_address_.make_room();
-  Block* const block = pool_->allocate(requested, number);
+  Block* block = pool_->allocate_free(pool_->default_space(), requested, number);
+  if (block == nullptr) [[unlikely]]
+    block = allocate_waiting(lock, pool_->default_space(), requested, number);
   if (block == nullptr) [[unlikely]]
     refuse_for_lack_of_memory(counts_refusal);
   by_address_.insert(block->address, block);
@@ -134,10 +128,10 @@ bool LivePool::try_free_at(Address address, CUstream stream) {
   const StreamId user = place.block->user;
   StreamId number = user;
   if (streams_.handle_of(user) != stream) {
-    number = number_of(stream, false);
+    number = number_for_free(stream);
   } else if (stream == kPerThreadStream) [[unlikely]] {
     // It may be another thread's. Then the memory is free behind the work of both.
-    pool_->record_use(place.block, number_of(stream, false));
+    pool_->record_use(place.block, number_for_free(stream));
   }
   pool_->free_finally(place.block, number);
   by_address_.remove(place);

@@ -47,4 +47,13 @@ std::vector<ExportedBlock> LivePool::export_everything() {
   return export_blocks(live);
 }
 
+ExportedRange LivePool::export_at(Address address) const {
+  const auto lock = open_lock();
+  const Block& block = *place_of(address).block;
+  const ChunkExports* exports = pool_->space_of(block).facets().chunk_exports;
+  if (exports == nullptr)
+    throw Error(ErrorKind::config, "the policy " + policy_text_ + " has no chunks for other processes; lake has");
+  return exports->export_chunks(block);
+}
+
 }  // namespace memlake

@@ -1,14 +1,95 @@
 #include "streams/driver_events.hpp"
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "driver/result.hpp"
 
 namespace memlake {
 
+namespace {
+
+// Streams of other libraries end without a last event; only a wait for their context tells whether their work is
+// complete. So many of them may keep their numbers before the pool waits.
+constexpr std::size_t kMostUnknownEnds = 64;
+// So many unused events stay for later, at each place.
+constexpr std::size_t kMostIdle = 64;
+
+}  // namespace
+
+StreamId DriverEvents::number_of(StreamName stream) {
+  // The owner's stream may be known by its handle already; or another one was, which had the handle before.
+  if (stream.owner != nullptr && streams_.has_foreign(stream.handle))
+    stream.identity = stream_identity(*devices_.front(), stream.handle);
+  return streams_.number_of(stream, [this](StreamId ended) { return is_complete(ended); });
+}
+
+StreamName DriverEvents::locate(CUstream created, std::uint64_t identity) {
+  const StreamHome home = stream_home(devices_.front()->driver(), created);
+  StreamName name{.handle = created, .identity = identity};
+  if (home.context == nullptr) return name;  // a driver that cannot tell
+  while (name.device < devices_.size() && devices_[name.device]->ordinal() != home.device) ++name.device;
+  const bool is_own = name.device < devices_.size();
+  if (is_own && devices_[name.device]->context() == home.context) return name;
+  while (name.context < others_.size() && others_[name.context].context != home.context) ++name.context;
+  if (name.context == others_.size()) {
+    auto device = is_own ? devices_[name.device] : devices_.front()->library().device(home.device);
+    others_.push_back({home.context, std::move(device), name.device});
+    idle_.emplace_back();
+  }
+  ++name.context;
+  return name;
+}
+
+void DriverEvents::shrink() {
+  for (const auto& idle : idle_)
+    for (std::size_t i = kMostIdle; i < idle.size(); ++i) events_[idle[i - kMostIdle]].event.reset();
+}
+
+std::shared_ptr<EventOwner> DriverEvents::make_event(std::size_t place) const {
+  const CUcontext context = place < devices_.size() ? nullptr : others_[place - devices_.size()].context;
+  return std::make_shared<EventOwner>(device_at(place), context);
+}
+
+bool DriverEvents::is_complete(StreamId ended) {
+  if (has_completed(ended)) return true;
+  if (streams_.use(ended).last_event() != nullptr || ++unknown_ends_ < kMostUnknownEnds) return false;
+  unknown_ends_ = 0;
+  ++host_waits_;
+  return wait_for_context(ended);
+}
+
+bool DriverEvents::wait_for_context(StreamId stream) {
+  const std::size_t place = place_of(stream);
+  const CUcontext context = place < devices_.size() ? nullptr : others_[place - devices_.size()].context;
+  const auto wait = [device = device_at(place), context] {
+    try {
+      if (context == nullptr) return device->synchronize();
+      const CurrentContext current(device->driver(), context);
+      check(device->driver(), Call::cuCtxSynchronize, device->driver().cuCtxSynchronize());
+    } catch (const Error& error) {
+      // A context of another library that was destroyed has no work left.
+      if (context == nullptr || !is_about_lost_handle(error)) throw;
+    }
+  };
+  HostWait host{.wait = wait, .stream = streams_.known(stream)};
+  for (std::size_t i = 1; i < streams_.size(); ++i)
+    if (const auto other = static_cast<StreamId>(i); place_of(other) == place && streams_.use(other).has_ended())
+      host.ended.push_back(streams_.known(other));
+  try {
+    host_wait(host);
+  } catch (const Error& error) {
+    if (is_about_capture(error)) return false;
+    throw;
+  }
+  note_waited(host);
+  return true;
+}
+
 EventSource::Ticket DriverEvents::take(StreamId stream) {
-  const std::size_t on = streams_.device_of(stream);
+  const std::size_t on = place_of(stream);
   if (idle_[on].empty()) {
-    events_.push_back({std::nullopt, on});
+    events_.push_back({nullptr, on});
     idle_[on].push_back(events_.size() - 1);
   }
   const Ticket ticket = idle_[on].back();
@@ -21,7 +102,7 @@ EventSource::Ticket DriverEvents::record(StreamId stream, const Block&) { return
 EventSource::Ticket DriverEvents::record_point(StreamId stream) {
   const Ticket ticket = take(stream);
   try {
-    if (!try_record(stream, ticket)) events_[ticket].waits_for = stream;
+    if (!try_record(stream, ticket, false)) events_[ticket].waits_for = stream;
   } catch (...) {
     drop(ticket);
     throw;
@@ -35,10 +116,12 @@ EventSource::Ticket DriverEvents::record_later(StreamId stream, const Block&) {
   return ticket;
 }
 
-bool DriverEvents::has_point(Ticket ticket) {
+bool DriverEvents::has_point(Ticket ticket) { return has_point(ticket, true); }
+
+bool DriverEvents::has_point(Ticket ticket, bool may_wait) {
   const std::optional<StreamId> stream = events_[ticket].waits_for;
   if (!stream) return true;
-  if (!try_record(*stream, ticket)) return false;
+  if (!try_record(*stream, ticket, may_wait)) return false;
   events_[ticket].waits_for.reset();
   return true;
 }
@@ -48,35 +131,52 @@ StreamState DriverEvents::state_of(StreamId stream) {
   {
     const StreamUse use = streams_.use(stream);
     if (!use.is_alive()) return state;
-    state = stream_state(*devices_[streams_.device_of(stream)], use.handle());
+    state = stream_state(device_for(stream), use.handle());
   }
   if (state == StreamState::unknown) streams_.note_end(stream);
   return state;
 }
 
-bool DriverEvents::try_record(StreamId stream, Ticket ticket) {
+bool DriverEvents::try_record(StreamId stream, Ticket ticket, bool may_wait) {
   OwnEvent& own = events_[ticket];
-  Device& device = *devices_[own.device];
-  if (!own.event) own.event.emplace(devices_[own.device], false);
   try {
     const StreamState state = state_of(stream);
     if (state == StreamState::capturing) return false;
-    {
-      const StreamUse use = streams_.use(stream);  // another thread may have destroyed it meanwhile
-      if (state == StreamState::usual && use.is_alive()) {
-        event_record(device, own.event->handle(), use.handle());
-        return true;
-      }
-    }
+    if (state == StreamState::usual && record_now(stream, own)) return true;
     // Nothing can be recorded in a stream that was destroyed, or by another thread, and its work may still be running.
-    // After a wait all of its work is behind the default stream.
-    if (!wait_for_stream(stream)) return false;
-    event_record(device, own.event->handle(), nullptr);
+    // When all of its work is complete, an event without a recording says what is true.
+    if (may_wait ? !wait_for_stream(stream) : !has_completed(stream)) return false;
+    own.event = nullptr;
+    if (own.place < devices_.size()) {
+      own.event = make_event(own.place);
+    } else {  // the context may be gone with the stream
+      own.event = std::make_shared<EventOwner>(device_at(own.place), nullptr);
+    }
     return true;
   } catch (const Error& error) {
     if (is_about_capture(error)) return false;
     throw;
   }
+}
+
+bool DriverEvents::record_now(StreamId stream, OwnEvent& own) {
+  Device& device = *device_at(own.place);
+  for (bool is_new = own.event == nullptr;; is_new = true) {
+    try {
+      if (is_new) own.event = make_event(own.place);
+      const StreamUse use = streams_.use(stream);  // another thread may have destroyed it meanwhile
+      if (!use.is_alive()) return false;
+      event_record(device, own.event->handle(), use.handle());
+      return true;
+    } catch (const Error& error) {
+      if (!is_about_lost_handle(error)) throw;
+      // The event went with a context of another library; or the stream is not what it was. A request that has nothing
+      // to do with the stream must not fail because of that.
+      if (is_new || own.place < devices_.size()) break;
+    }
+  }
+  streams_.note_end(stream);
+  return false;
 }
 
 void DriverEvents::let_wait(StreamId waiter, Ticket ticket) {
@@ -88,7 +188,9 @@ void DriverEvents::let_wait(StreamId waiter, Ticket ticket) {
     case StreamState::usual: {
       const StreamUse use = streams_.use(waiter);
       if (!use.is_alive()) break;
-      stream_wait(*devices_[streams_.device_of(waiter)], use.handle(), own.event->handle());
+      // An event of another library's context may be gone.
+      if (own.place >= devices_.size() && is_event_done(own.place, *own.event)) return;
+      stream_wait(device_for(waiter), use.handle(), own.event->handle());
       return;
     }
     case StreamState::unknown:
@@ -96,25 +198,63 @@ void DriverEvents::let_wait(StreamId waiter, Ticket ticket) {
   }
   // A destroyed stream cannot carry the order on. Memory that goes back to it counts as free when its own work is
   // complete, so the host waits for the event.
-  if (event_is_done(*devices_[own.device], own.event->handle())) return;
+  wait_for(own.place, own.event);
+}
+
+void DriverEvents::wait_for(std::size_t place, const std::shared_ptr<EventOwner>& event,
+                            std::optional<KnownStream> of) {
+  if (is_event_done(place, *event)) return;
   ++host_waits_;
-  event_synchronize(*devices_[own.device], own.event->handle());
+  const auto wait = [device = device_at(place), event, is_own = place < devices_.size()] {
+    try {
+      event_synchronize(*device, event->handle());
+    } catch (const Error& error) {
+      if (is_own || !is_about_lost_handle(error)) throw;
+    }
+  };
+  host_wait({.wait = wait, .stream = of});
+}
+
+bool DriverEvents::is_event_done(std::size_t place, const EventOwner& event) const {
+  try {
+    return event_is_done(*device_at(place), event.handle());
+  } catch (const Error& error) {
+    // A context of another library that was destroyed has no work left.
+    if (place < devices_.size() || !is_about_lost_handle(error)) throw;
+    return true;
+  }
+}
+
+void DriverEvents::host_wait(const HostWait& wait) const {
+  if (std::ranges::find(throwing_, std::this_thread::get_id()) != throwing_.end()) throw wait;
+  wait.wait();
+}
+
+void DriverEvents::begin_throwing(std::optional<KnownStream> granted) {
+  throwing_.push_back(std::this_thread::get_id());
+  granted_ = granted;
+}
+
+void DriverEvents::end_throwing() {
+  throwing_.erase(std::ranges::find(throwing_, std::this_thread::get_id()));
+  granted_.reset();
+}
+
+void DriverEvents::note_waited(const HostWait& wait) {
+  for (const KnownStream& ended : wait.ended)
+    if (streams_.known(ended.number) == ended) streams_.note_complete(ended.number);
 }
 
 bool DriverEvents::is_done(Ticket ticket) {
-  if (!has_point(ticket)) return false;
+  if (!has_point(ticket, false)) return false;
   const OwnEvent& own = events_[ticket];
-  if (!event_is_done(*devices_[own.device], own.event->handle())) return false;
+  if (!is_event_done(own.place, *own.event)) return false;
   drop(ticket);
   return true;
 }
 
 void DriverEvents::wait(Ticket ticket) {
-  const OwnEvent& own = events_[ticket];
-  if (!event_is_done(*devices_[own.device], own.event->handle())) {
-    ++host_waits_;
-    event_synchronize(*devices_[own.device], own.event->handle());
-  }
+  wait_for(events_[ticket].place, events_[ticket].event);
   drop(ticket);
 }
 
@@ -125,43 +265,41 @@ CUstream DriverEvents::handle_of(StreamId stream) {
 }
 
 bool DriverEvents::wait_for_stream(StreamId stream) {
-  Device& device = *devices_[streams_.device_of(stream)];
   const StreamState state = state_of(stream);
   if (state == StreamState::capturing) return false;
+  if (granted_ && *granted_ == streams_.known(stream)) return true;
+  std::shared_ptr<EventOwner> event;
   {
     const StreamUse use = streams_.use(stream);
     if (use.is_complete()) return true;
     if (state == StreamState::usual && use.is_alive()) {
+      Device& device = device_for(stream);
       if (stream_is_done(device, use.handle())) return true;
-      ++host_waits_;
-      stream_synchronize(device, use.handle());
-      return true;
-    }
-    if (const EventOwner* end = use.last_event()) {
-      if (event_is_done(device, end->handle())) return true;
-      ++host_waits_;
-      event_synchronize(device, end->handle());
-      return true;
+      event = make_event(place_of(stream));
+      event_record(device, event->handle(), use.handle());
+    } else {
+      event = use.last_event();
     }
   }
-  ++host_waits_;
-  try {
-    device.synchronize();
-  } catch (const Error& error) {
-    if (is_about_capture(error)) return false;
-    throw;
+  if (event == nullptr) {
+    ++host_waits_;
+    return wait_for_context(stream);
   }
-  streams_.note_complete(stream);
+  wait_for(place_of(stream), event, streams_.known(stream));
   return true;
+}
+
+bool DriverEvents::has_completed(StreamId stream) const {
+  const StreamUse use = streams_.use(stream);
+  if (use.is_complete()) return true;
+  const auto& last = use.last_event();
+  return use.has_ended() && last != nullptr && event_is_done(device_for(stream), last->handle());
 }
 
 bool DriverEvents::can_record(StreamId stream) {
   // A capture would be spoilt, and what is captured is not running yet.
   if (const StreamState state = state_of(stream); state != StreamState::unknown) return state == StreamState::usual;
-  const StreamUse use = streams_.use(stream);
-  if (use.is_of_other_thread()) return false;
-  const EventOwner* end = use.last_event();
-  return end == nullptr || event_is_done(*devices_[streams_.device_of(stream)], end->handle());
+  return has_completed(stream);
 }
 
 bool DriverEvents::is_capturing(StreamId stream) { return state_of(stream) == StreamState::capturing; }
@@ -170,15 +308,19 @@ bool DriverEvents::is_idle(StreamId stream) {
   if (!can_record(stream)) return false;
   {
     const StreamUse use = streams_.use(stream);
-    if (use.is_alive()) return stream_is_done(*devices_[streams_.device_of(stream)], use.handle());
+    if (use.is_alive()) return stream_is_done(device_for(stream), use.handle());
   }
-  // Its last point was passed; or it ended without one, and only a wait for the device tells.
-  return wait_for_stream(stream);
+  return has_completed(stream);
+}
+
+void DriverEvents::look_at_ends() {
+  for (std::size_t i = 1; i < streams_.size(); ++i)
+    if (const auto stream = static_cast<StreamId>(i); has_completed(stream)) streams_.note_complete(stream);
 }
 
 std::optional<StreamOrder::Stream> DriverEvents::name_of(StreamId stream) const {
   if (!streams_.is_alive(stream)) return std::nullopt;
-  return StreamOrder::Stream{devices_[streams_.device_of(stream)]->ordinal(), streams_.handle_of(stream)};
+  return StreamOrder::Stream{device_for(stream).ordinal(), streams_.handle_of(stream)};
 }
 
 bool DriverEvents::is_behind(StreamId waiter, StreamId stream, Tick tick) const {
@@ -188,6 +330,7 @@ bool DriverEvents::is_behind(StreamId waiter, StreamId stream, Tick tick) const 
 }
 
 bool DriverEvents::was_waited_for(StreamId stream, Tick tick) const {
+  if (streams_.use(stream).is_complete()) return true;
   const auto name = name_of(stream);
   return name && order().was_waited_for(*name, tick);
 }

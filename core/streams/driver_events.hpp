@@ -1,15 +1,17 @@
 #pragma once
 
-// DriverEvents: an EventSource that records CUDA events in streams and reuses them. An event belongs to a device and is
-// recorded in that device's streams; any stream may wait for it.
+// DriverEvents: an EventSource that records CUDA events in streams and reuses them. An event belongs to a context and
+// is recorded in the streams of that context; any stream may wait for it.
 
 #include <memory>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "driver/event.hpp"
 #include "driver/library.hpp"
 #include "streams/event_source.hpp"
+#include "streams/host_wait.hpp"
 #include "streams/stream_table.hpp"
 
 namespace memlake {
@@ -21,16 +23,33 @@ class DriverEvents final : public EventSource {
     ticks_ = &devices_.front()->library().order().ticks();
   }
 
+  /// The stream's number in the pool; see StreamTable. Asks the driver about streams that are new.
+  StreamId number_of(StreamName stream);
+  /// The name of a created stream of another library: with the context and the device that the driver tells. A device
+  /// that is not one of the pool has the number of devices.
+  StreamName locate(CUstream created, std::uint64_t identity);
+  /// From now on a wait of the calling thread throws HostWait instead. `granted`: a stream for which the thread has
+  /// waited; no memory became free on it since then.
+  void begin_throwing(std::optional<KnownStream> granted);
+  void end_throwing();
+  /// The thread unlocks the pool inside its operation: memory may become free meanwhile.
+  void end_grant() noexcept { granted_.reset(); }
+  /// The caller has waited. pre: the lock is held again.
+  void note_waited(const HostWait& wait);
+  /// Destroys events that no ticket uses, if there are many.
+  void shrink();
+
   Ticket record(StreamId stream, const Block& block) override;
   Ticket record_point(StreamId stream) override;
   Ticket record_later(StreamId stream, const Block& block) override;
   bool has_point(Ticket ticket) override;
+  void look_at_ends() override;
   void let_wait(StreamId waiter, Ticket ticket) override;
   bool is_done(Ticket ticket) override;
   void wait(Ticket ticket) override;
   void drop(Ticket ticket) override {
     events_[ticket].waits_for.reset();
-    idle_[events_[ticket].device].push_back(ticket);
+    idle_[events_[ticket].place].push_back(ticket);
   }
   CUstream handle_of(StreamId stream) override;
   [[nodiscard]] std::size_t device_of(StreamId stream) const override { return streams_.device_of(stream); }
@@ -46,15 +65,46 @@ class DriverEvents final : public EventSource {
 
  private:
   struct OwnEvent {
-    std::optional<EventOwner> event;  ///< made when it is recorded for the first time
-    std::size_t device;
+    std::shared_ptr<EventOwner> event;       ///< made when it is recorded for the first time
+    std::size_t place;                       ///< a number of place_of()
     std::optional<StreamId> waits_for = {};  ///< the stream in which it is to be recorded
   };
+  /// A context that is not the primary one of a device of the pool.
+  struct OtherContext {
+    CUcontext context;
+    std::shared_ptr<Device> device;
+    std::size_t device_number;  ///< in the pool
+  };
 
+  /// Where the events of a stream are made: the primary contexts of the devices come first, then the other contexts.
+  [[nodiscard]] std::size_t place_of(StreamId stream) const {
+    const std::size_t context = streams_.context_of(stream);
+    return context == 0 ? streams_.device_of(stream) : devices_.size() + context - 1;
+  }
+  [[nodiscard]] const std::shared_ptr<Device>& device_at(std::size_t place) const {
+    return place < devices_.size() ? devices_[place] : others_[place - devices_.size()].device;
+  }
+  [[nodiscard]] Device& device_for(StreamId stream) const { return *device_at(place_of(stream)); }
+  [[nodiscard]] std::shared_ptr<EventOwner> make_event(std::size_t place) const;
+  /// Whether all work of a stream that has ended is complete.
+  bool is_complete(StreamId ended);
+  /// The host waits for all work of the stream's context, which covers streams that have ended. False if a capture
+  /// forbids that.
+  bool wait_for_context(StreamId stream);
   /// A ticket without a point.
   Ticket take(StreamId stream);
-  /// False if the stream captures a graph.
-  bool try_record(StreamId stream, Ticket ticket);
+  bool has_point(Ticket ticket, bool may_wait);
+  /// False if the stream captures a graph; unless `may_wait`, also if it has ended and may still have work.
+  bool try_record(StreamId stream, Ticket ticket, bool may_wait);
+  /// Whether the stream has ended and all of its work is known to be complete.
+  bool has_completed(StreamId stream) const;
+  /// Whether the event is complete; an event of a context that was destroyed is.
+  bool is_event_done(std::size_t place, const EventOwner& event) const;
+  /// Waits if the event is not complete. `of`: all work of this stream is complete then.
+  void wait_for(std::size_t place, const std::shared_ptr<EventOwner>& event, std::optional<KnownStream> of = {});
+  void host_wait(const HostWait& wait) const;
+  /// Records the event now; false if the stream has ended.
+  bool record_now(StreamId stream, OwnEvent& own);
   /// What the driver says about a stream that this thread can use; notes the end of one that the driver does not know.
   StreamState state_of(StreamId stream);
   /// The stream's name in StreamOrder; std::nullopt after it was destroyed.
@@ -63,8 +113,12 @@ class DriverEvents final : public EventSource {
 
   std::vector<std::shared_ptr<Device>> devices_;
   StreamTable& streams_;
+  std::vector<OtherContext> others_;       // a stream has their numbers plus one
   std::vector<OwnEvent> events_;           // by ticket
-  std::vector<std::vector<Ticket>> idle_;  // by device
+  std::vector<std::vector<Ticket>> idle_;  // by place
+  std::vector<std::thread::id> throwing_;  // threads between begin_throwing() and end_throwing()
+  std::optional<KnownStream> granted_;
+  std::size_t unknown_ends_ = 0;  // streams that were seen to have ended without a last event
   std::uint64_t host_waits_ = 0;
 };
 

@@ -24,14 +24,15 @@ class EventSource {
   virtual ~EventSource() = default;
 
   /// Records the current end of `stream`, because `block` was freed. While the stream captures a graph, nothing can be
-  /// recorded: then a later end of the stream is recorded, once the capture is over.
+  /// recorded: then a later end of the stream is recorded, once the capture is over. The same if the stream has ended
+  /// and its work may still run. Does not wait.
   virtual Ticket record(StreamId stream, const Block& block) = 0;
   /// Records the current end of `stream`, for no particular block; as record().
   virtual Ticket record_point(StreamId stream) = 0;
   /// As record(), without a driver call: a later end of the stream is recorded.
   virtual Ticket record_later(StreamId stream, const Block& block) { return record(stream, block); }
-  /// Whether the point is recorded, if necessary by recording it now. If not, its stream captures a graph, and only
-  /// is_done() and drop() may be called with the ticket.
+  /// Whether the point is recorded, if necessary by recording it now; that may wait for a stream that has ended. If
+  /// not, its stream captures a graph, and only is_done() and drop() may be called with the ticket.
   virtual bool has_point(Ticket) { return true; }
   /// Makes later work of `waiter` wait for the point on the device. If `waiter` was destroyed, the host waits: then
   /// nothing but a wait keeps the order. The ticket stays valid. Error(out_of_memory) if `waiter` captures a graph,
@@ -52,14 +53,16 @@ class EventSource {
   /// The host waits until all work of the stream is complete. False if that is not possible now: the stream captures a
   /// graph, or its end is unknown and a capture keeps the host from waiting for the device.
   virtual bool wait_for_stream(StreamId stream) = 0;
-  /// Whether a point of the stream can be recorded or queried now: not while the stream captures a graph, not while
-  /// work of a destroyed stream is known to run, and not if it is another thread's own stream. If the end of a
-  /// destroyed stream is unknown, recording is possible but waits for the device.
+  /// Whether a point of the stream can be recorded or queried now without a wait: not while the stream captures a
+  /// graph, not while work of a destroyed stream may still run, and not if it is another thread's own stream.
   virtual bool can_record(StreamId) { return true; }
   /// Whether the stream captures a graph. Then an event recorded on it would become a part of the graph.
   virtual bool is_capturing(StreamId) { return false; }
-  /// Whether all work of the stream is complete. Waits for the device only if the end of a destroyed stream is unknown.
+  /// Whether all work of the stream is known to be complete.
   virtual bool is_idle(StreamId stream) = 0;
+
+  /// Finds out which streams that have ended have no work left: was_waited_for() is true of them from then on.
+  virtual void look_at_ends() {}
 
   /// The driver whose capture mode the pool relaxes during its calls; null if there is none.
   [[nodiscard]] virtual Driver* driver() { return nullptr; }

@@ -3,6 +3,14 @@
 #include "base/error.hpp"
 
 namespace memlake {
+namespace {
+
+/// The answer is that this memory cannot be had now.
+[[noreturn]] void refuse_because_of_capture() {
+  throw Error(ErrorKind::out_of_memory, "free memory belongs to a stream that is capturing a graph");
+}
+
+}  // namespace
 
 void StreamClock::end_epoch(StreamId stream, OfStream& of, Stamp stamp) {
   if (stamp < of.open) return;
@@ -56,14 +64,15 @@ bool StreamClock::wait(StreamId stream, Stamp stamp) {
   return true;
 }
 
+void StreamClock::wait_or_refuse(const Freed& freed) {
+  if (!wait(freed)) refuse_because_of_capture();
+}
+
 void StreamClock::let_wait(StreamId waiter, StreamId stream) {
-  // What is answered is that this memory cannot be had now.
-  if (!events_.can_record(stream))
-    throw Error(ErrorKind::out_of_memory, "free memory belongs to a stream that is capturing a graph");
+  if (!events_.can_record(stream)) refuse_because_of_capture();
   const EventSource::Ticket ticket = events_.record_point(stream);
   try {
-    if (!events_.has_point(ticket))
-      throw Error(ErrorKind::out_of_memory, "free memory belongs to a stream that is capturing a graph");
+    if (!events_.has_point(ticket)) refuse_because_of_capture();
     events_.let_wait(waiter, ticket);
   } catch (...) {
     events_.drop(ticket);

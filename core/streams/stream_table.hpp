@@ -2,14 +2,22 @@
 
 // StreamTable: the streams that a pool has seen, each with the number that its blocks store.
 //
-// CUDA may give a new stream the handle of a destroyed one, while work of the old one is still running. If the owner of
-// a stream is known, the new stream gets a new number, so that the pool does not give it memory of the old stream
-// without a check. For a stream of another library the pool knows only the handle.
+// CUDA may give a new stream the handle of a destroyed one, while work of the old one is still running. The table tells
+// the two apart by their owner or by the number that the driver gives each stream, and the new stream gets a new
+// number, so that the pool does not give it memory of the old stream without a check.
+//
+// A new stream takes over the number of a destroyed one whose work is complete, and with the number its memory. So the
+// tables of a pool have as many entries as streams existed at the same time.
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <shared_mutex>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "blocks/block.hpp"
@@ -23,6 +31,15 @@ struct StreamName {
   std::shared_ptr<StreamOwner> owner = nullptr;  ///< null: the default stream, or one of another library
   std::size_t device = 0;                        ///< the number of its device in the pool
   std::uint64_t thread = 0;                      ///< of the per-thread default stream: this_thread_number()
+  std::size_t context = 0;     ///< 0: it works in the primary context of its device; else the number of another context
+  std::uint64_t identity = 0;  ///< stream_identity(); 0: not asked, or not known
+};
+
+/// A stream by its number, for callers that name it again and again.
+struct KnownStream {
+  StreamId number = 0;
+  std::uint64_t generation = 0;  ///< counts the streams that had the number
+  bool operator==(const KnownStream&) const = default;
 };
 
 /// A number that no other thread of the process has, also not after this one has ended. Never 0.
@@ -38,7 +55,9 @@ class StreamUse {
   }
 
   /// Whether this thread can queue work on the stream.
-  [[nodiscard]] bool is_alive() const { return !is_of_other_thread_ && (end_ == nullptr || !end_->is_over); }
+  [[nodiscard]] bool is_alive() const { return !is_of_other_thread_ && !has_ended(); }
+  /// The handle is invalid. Queued work may still run.
+  [[nodiscard]] bool has_ended() const { return end_ != nullptr && end_->is_over; }
   /// The per-thread default stream of another thread: it has no handle here, and may get more work at any time.
   [[nodiscard]] bool is_of_other_thread() const { return is_of_other_thread_; }
   /// The stream was destroyed, and a pool has waited for its work.
@@ -46,7 +65,10 @@ class StreamUse {
   /// pre: is_alive().
   [[nodiscard]] CUstream handle() const { return handle_; }
   /// The last event of a stream that is not alive; null if none was recorded.
-  [[nodiscard]] const EventOwner* last_event() const { return end_ == nullptr ? nullptr : end_->event.get(); }
+  [[nodiscard]] const std::shared_ptr<EventOwner>& last_event() const {
+    static const std::shared_ptr<EventOwner> none;
+    return end_ == nullptr ? none : end_->event;
+  }
 
  private:
   CUstream handle_;
@@ -60,12 +82,17 @@ class StreamTable {
   /// The default stream of the first device always has number 0.
   StreamTable() : streams_(1) {}
 
-  /// The stream's number; a new stream gets a new one. Throws Error(config) for the per-thread default stream, which is
-  /// a different stream in every thread, if its thread is not named.
-  StreamId number_of(const StreamName& stream);
+  /// Whether all work of a stream that has ended is complete.
+  using IsComplete = std::function<bool(StreamId)>;
+
+  /// The stream's number. A new stream gets a new one, or that of a stream that has ended if its work `is_complete`.
+  /// Throws Error(config) for the per-thread default stream, which is a different stream in every thread, if its thread
+  /// is not named.
+  StreamId number_of(const StreamName& stream, const IsComplete& is_complete = {});
   /// std::nullopt if the pool has not seen the stream.
   [[nodiscard]] std::optional<StreamId> known_number_of(const StreamName& stream) const;
-  /// The same for a created stream of another library, on the first device; quick for a stream that comes again.
+  /// The same for a created stream of another library, on the first device; quick for a stream that comes again. Does
+  /// not notice that CUDA gave the handle to another stream.
   [[nodiscard]] std::optional<StreamId> known_number_of(CUstream created) const {
     const Entry& latest = streams_[latest_];
     if (latest.handle == created && latest.end == nullptr && latest.device == 0 && latest_ != 0) [[likely]]
@@ -73,8 +100,25 @@ class StreamTable {
     return find(created);
   }
 
+  /// Whether a stream of another library with the handle is known, which may be the same as a stream with an owner.
+  [[nodiscard]] bool has_foreign(CUstream created) const {
+    const auto found = by_handle_.find(created);
+    return found != by_handle_.end() && streams_[found->second].end == nullptr;
+  }
+  /// The stream of the number, for callers that come again with it.
+  [[nodiscard]] KnownStream known(StreamId stream) const { return {stream, streams_[stream].generation}; }
+  /// Whether the number still is this stream's, and the stream is not known to have ended.
+  [[nodiscard]] bool is_current(KnownStream stream) const {
+    if (stream.number >= streams_.size()) return false;
+    const Entry& entry = streams_[stream.number];
+    return entry.generation == stream.generation && !has_ended(entry);
+  }
+
   [[nodiscard]] CUstream handle_of(StreamId stream) const { return streams_[stream].handle; }
+  /// The number of its device in the pool; the number of devices if it is on another one.
   [[nodiscard]] std::size_t device_of(StreamId stream) const { return streams_[stream].device; }
+  /// StreamName::context
+  [[nodiscard]] std::size_t context_of(StreamId stream) const { return streams_[stream].context; }
   /// False after a stream with a known owner was destroyed, or one of another library that the driver knows no more.
   /// The answer may be old when it arrives: another thread may destroy the stream at any time.
   [[nodiscard]] bool is_alive(StreamId stream) const { return use(stream).is_alive(); }
@@ -91,16 +135,29 @@ class StreamTable {
   struct Entry {
     CUstream handle = nullptr;
     std::size_t device = 0;
+    std::size_t context = 0;
     std::weak_ptr<StreamOwner> owner = {};
     std::shared_ptr<StreamEnd> end = nullptr;  ///< null: memlake does not own the stream, and it may exist
     std::uint64_t thread = 0;                  ///< of the per-thread default stream
+    std::shared_ptr<const std::atomic<bool>> thread_is_over = nullptr;  ///< likewise
+    std::uint64_t identity = 0;
+    std::uint64_t generation = 0;
   };
 
   [[nodiscard]] static bool is_same(const Entry& entry, const StreamName& stream);
+  [[nodiscard]] static bool has_ended(const Entry& entry) { return entry.end != nullptr && entry.end->is_over; }
+  /// The entry that a stream with this handle, of this device and thread, had last.
+  [[nodiscard]] std::optional<StreamId> latest_with(const StreamName& stream) const;
+  void set_latest(const StreamName& stream, StreamId number);
+  /// Looks at a few numbers, in turn, for one whose stream has ended with all its work complete.
+  [[nodiscard]] std::optional<StreamId> find_ended(const StreamName& heir, const IsComplete& is_complete);
   [[nodiscard]] std::optional<StreamId> find(CUstream created) const;
 
-  std::vector<Entry> streams_;   // by number
-  mutable StreamId latest_ = 0;  // found last by its handle alone; 0: none
+  std::vector<Entry> streams_;                        // by number
+  std::unordered_map<CUstream, StreamId> by_handle_;  // created streams; of several with one handle the latest
+  std::map<std::pair<std::size_t, std::uint64_t>, StreamId> defaults_;  // by device and thread (0: of all threads)
+  StreamId next_look_ = 1;                                              // where find_ended() goes on
+  mutable StreamId latest_ = 0;                                         // found last by its handle alone; 0: none
 };
 
 }  // namespace memlake

@@ -17,9 +17,10 @@ struct Budget {
   /// `places`: the number of devices of the pool, for held_on.
   explicit Budget(Bytes most, std::size_t places = 1) : limit(most), held_on(places) {}
 
-  Bytes limit;      ///< the most that may be held; kUnlimited for no limit
-  TidalLevel held;  ///< physical memory, created and not released
-  Bytes promised;   ///< memory that threads are creating in unlocked scopes; other requests must not count on it
+  Bytes limit;       ///< the most that may be held; kUnlimited for no limit
+  TidalLevel held;   ///< physical memory, created and not released
+  Bytes promised;    ///< memory that threads are creating in unlocked scopes; other requests must not count on it
+  Bytes unreleased;  ///< memory whose release failed; it is on the devices, and in no space
   std::vector<std::atomic<std::uint64_t>> held_on;  ///< held.now on each device, for threads without the pool's lock
 
   void add(Bytes bytes, std::size_t place) {

@@ -69,8 +69,10 @@ class Ledger {
     if (budget_->limit == Budget::kUnlimited) return budget_->limit;
     return budget_->limit.excess_over(elsewhere());
   }
-  /// Memory that the pool holds, or is creating, in other spaces.
-  [[nodiscard]] Bytes elsewhere() const { return (budget_->held.now - held_) + (budget_->promised - promised_); }
+  /// Memory that the pool holds, or is creating, in other spaces; and memory whose release failed.
+  [[nodiscard]] Bytes elsewhere() const {
+    return (budget_->held.now - held_) + (budget_->promised - promised_) + budget_->unreleased;
+  }
   [[nodiscard]] const std::shared_ptr<Budget>& budget() const { return budget_; }
 
  private:

@@ -37,7 +37,7 @@ Mapping::Mapping(std::shared_ptr<Reservation> reservation, Bytes offset, std::sh
 }
 
 Mapping::~Mapping() {
-  ownership_.end_quietly([this] { unmap(); });
+  ownership_.end_or_keep([this] { unmap(); }, [this] { chunk_->device()->keep(std::move(*this)); });
 }
 
 void Mapping::close() {

@@ -26,6 +26,10 @@ class Mapping {
   const std::shared_ptr<PhysicalChunk>& chunk() const noexcept { return chunk_; }
   bool is_open() const noexcept { return ownership_.is_held(); }
 
+  /// For Leftovers: the memory that is held by this mapping alone.
+  [[nodiscard]] Bytes held() const { return chunk_.use_count() == 1 ? chunk_->held() : Bytes{0}; }
+  void give_up() noexcept { ownership_.give_up(); }
+
   /// cuMemUnmap. pre: all work that uses the range is complete as seen by the host. If the call fails, it throws and
   /// the chunk stays mapped.
   void close();

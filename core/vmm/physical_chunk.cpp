@@ -42,7 +42,7 @@ PhysicalChunk::PhysicalChunk(std::shared_ptr<Device> device, CUmemGenericAllocat
     : device_(std::move(device)), handle_(handle), size_(size), is_on_host_(is_on_host) {}
 
 PhysicalChunk::~PhysicalChunk() {
-  ownership_.end_quietly([this] { release(); });
+  ownership_.end_or_keep([this] { release(); }, [this] { device_->keep(std::move(*this)); });
 }
 
 int PhysicalChunk::export_fd() const {

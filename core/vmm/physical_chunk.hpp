@@ -34,6 +34,10 @@ class PhysicalChunk {
   /// Whether the memory still exists. Host memory outlives an emulated device that is closed.
   bool can_undo() const noexcept { return is_on_host_ ? device_->is_of_this_process() : device_->can_undo(); }
 
+  /// For Leftovers: the device memory of it.
+  [[nodiscard]] Bytes held() const noexcept { return is_on_host_ ? Bytes{0} : size_; }
+  void give_up() noexcept { ownership_.give_up(); }
+
   /// cuMemRelease; legal while mapped. The driver frees the memory when its last mapping is gone, too.
   void close();
 

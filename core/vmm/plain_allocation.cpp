@@ -15,7 +15,7 @@ PlainAllocation::PlainAllocation(std::shared_ptr<Device> device, Bytes size) : d
 }
 
 PlainAllocation::~PlainAllocation() {
-  ownership_.end_quietly([this] { free(); });
+  ownership_.end_or_keep([this] { free(); }, [this] { device_->keep(std::move(*this)); });
 }
 
 void PlainAllocation::free() {

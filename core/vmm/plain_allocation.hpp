@@ -19,6 +19,13 @@ class PlainAllocation {
   ~PlainAllocation();
 
   AddressRange range() const noexcept { return range_; }
+  /// cuMemFree. If the call fails, it throws and the memory stays allocated.
+  void close() {
+    ownership_.end("the allocation", [this] { free(); });
+  }
+  /// For Leftovers.
+  [[nodiscard]] Bytes held() const noexcept { return range_.size; }
+  void give_up() noexcept { ownership_.give_up(); }
 
  private:
   void free();

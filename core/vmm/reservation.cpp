@@ -20,7 +20,7 @@ Reservation::Reservation(Reservation&& other) noexcept
 
 Reservation::~Reservation() {
   if (mapping_count() == 0) {
-    ownership_.end_quietly([this] { free(); });
+    ownership_.end_or_keep([this] { free(); }, [this] { device_->keep(std::move(*this)); });
   }
 }
 

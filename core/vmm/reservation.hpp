@@ -28,6 +28,10 @@ class Reservation {
   /// The number of mappings in it.
   std::size_t mapping_count() const noexcept { return mapping_count_.load(); }
 
+  /// For Leftovers: addresses hold no memory.
+  [[nodiscard]] Bytes held() const noexcept { return {0}; }
+  void give_up() noexcept { ownership_.give_up(); }
+
   /// cuMemAddressFree. Throws Error(invalid_free) while it has mappings.
   void close();
 

@@ -60,6 +60,16 @@ class Driver:
     def device(self, ordinal: int) -> Device:
         """The device with this ordinal; equal objects for the same ordinal."""
 
+    def current_device(self) -> int | None:
+        """
+        The ordinal of the calling thread's current device; None if no context is current.
+        """
+
+    def stream_device(self, handle: int) -> int | None:
+        """
+        The ordinal of the device that a created stream works on; None if the driver cannot tell. ConfigError if it knows no such stream.
+        """
+
     def call_counts(self) -> dict[str, int]:
         """
         Calls made since the last reset, by CUDA name; those never made are left out.
@@ -364,6 +374,11 @@ def torch_pool_identity(device: int) -> int | None:
     `Pool._identity` of the pool that serves a device of PyTorch's; None if it has no pool.
     """
 
+def forget_stream_objects() -> None:
+    """
+    Pools forget which stream an object is. To be called when a stream object comes to name another stream, or none.
+    """
+
 class Lease:
     """One allocation of a pool; dropping it frees it."""
 
@@ -423,6 +438,41 @@ class Lease:
             InvalidFree: if it is not pinned.
         """
 
+    @property
+    def _ordinal(self) -> int | None:
+        """
+        The first device that has memory of it. None: all of it is on the host.
+        """
+
+    def _dlpack(self, device_id: int, is_versioned: bool) -> object:
+        """A DLPack capsule over its memory on a device."""
+
+    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> object:
+        """
+        Gives the bytes to another library without a copy: ``torch.from_dlpack(buffer)``.
+
+        The tensor has the type uint8 and one dimension. It keeps the buffer alive, and while it is alive, `close`
+        raises BufferError.
+
+        Args:
+            stream: the stream of the consumer, as DLPack names it. None and 1: the default stream. -1: no order.
+                The consumer's stream waits for the work that the buffer's stream has queued so far, and the pool
+                does not reuse the memory before the consumer's stream has passed. That stream must live until then.
+            max_version: the newest version of DLPack that the consumer knows.
+            dl_device: the device that the consumer wants. ``(1, 0)``, the CPU, works where the CPU can access the
+                memory; the host then waits for the buffer's stream.
+            copy: True is refused.
+
+        Raises:
+            BufferError: if a copy or another device is asked for.
+            ClosedError: if the buffer is closed.
+            ConfigError: if the stream is none.
+        """
+
+    @property
+    def _num_exports(self) -> int:
+        """How many tensors of it other libraries have."""
+
     def _watch(self) -> None:
         """From now on close() asks `_close_slowly`."""
 
@@ -438,13 +488,14 @@ class Lease:
         Raises:
             InvalidFree: if it was closed before.
             BufferError: while a NumPy view of it is alive; nothing was changed.
-            ConfigError: if the stream is capturing a graph, or is no stream of this driver.
+            ConfigError: if it is no stream of this driver. If the stream captures a graph, the memory is reused
+                after the capture.
         """
 
     def _release(self) -> None:
         """close() without questions."""
 
-    def _release_on(self, handle: int, owner: StreamOwner | None, device: int) -> None:
+    def _release_on(self, stream: object, handle: int, owner: StreamOwner | None, device: int) -> None:
         """close(stream=...) without questions."""
 
     def _record_use(self, handle: int, owner: StreamOwner | None, device: int) -> None: ...
@@ -501,6 +552,16 @@ class Pool:
 
     def _allocate(self, nbytes: int, handle: int, owner: StreamOwner | None, device: int, shareable: bool | None = None) -> Any:
         """A buffer, or a dict that says why there is no memory."""
+
+    @property
+    def _stream_count(self) -> int:
+        """How many streams are in its tables."""
+
+    def _remember_size(self, text: str, nbytes: int) -> None:
+        """From now on allocate() knows what the text means."""
+
+    def _remember_stream(self, stream: object, handle: int, owner: StreamOwner | None, device: int) -> None:
+        """From now on allocate() and close() know which stream the object is."""
 
     def _preallocate(self, nbytes: int, handle: int, owner: StreamOwner | None, device: int) -> dict[str, Any] | None:
         """None, or a dict that says why there is no memory."""
@@ -566,6 +627,29 @@ class Pool:
         """
         The columns as bytes: operation u8, id u64, bytes u64, stream u32, time in microseconds i64.
         """
+
+def dlpack_of_view(view: object, address: int, nbytes: int, is_read_only: bool, is_pinned: bool, is_versioned: bool) -> object:
+    """
+    A DLPack capsule over bytes that the CPU can access. It keeps `view` alive.
+    """
+
+class TakenTensor:
+    """A tensor that another library gave to memlake in a DLPack capsule."""
+
+    def __init__(self, capsule: object) -> None: ...
+
+    @property
+    def address(self) -> int: ...
+
+    @property
+    def nbytes(self) -> int | None:
+        """None: the tensor is not compact."""
+
+    @property
+    def device(self) -> tuple[int, int]: ...
+
+    @property
+    def is_read_only(self) -> bool: ...
 
 def export_lease(lease: Lease) -> tuple[int, int, list[int], list[int], list[int]]:
     """
@@ -817,5 +901,6 @@ def event_kinds() -> list[str]:
 
 def set_undo_failure_hook(hook: object | None) -> None:
     """
-    hook(call: str, code: int, detail: str) is told when the undo call of a dropped owner fails. None removes it.
+    hook(call: str, code: int, detail: str, is_violation: bool) is told when the undo call of a dropped owner fails.
+    None removes it.
     """

@@ -2,6 +2,9 @@
 
 #include <ostream>
 
+#include "base/undo_failure.hpp"
+#include "test.hpp"
+
 namespace memlake::test {
 
 Library& emulator() {
@@ -10,6 +13,10 @@ Library& emulator() {
     // Devices first: an emulator without any makes a default one when it starts.
     loaded.emulator().add_devices("devices=1,memory=64MiB,backing=none");
     loaded.initialize();
+    // An undo call that a real driver would not survive must not go unnoticed.
+    set_undo_failure_hook([](const Error& error) {
+      if (error.kind() == ErrorKind::contract_violation) fail(error.what(), std::source_location::current());
+    });
     return loaded;
   }();
   return library;

@@ -1,6 +1,8 @@
 #include "test.hpp"
 
+#include <algorithm>
 #include <exception>
+#include <string_view>
 #include <vector>
 
 namespace memlake::test {
@@ -43,11 +45,14 @@ void fail(const std::string& text, std::source_location where) {
 
 bool running_test_has_failed() { return has_failed; }
 
-int run_tests(const std::string& filter) {
+int run_tests(const std::vector<std::string>& filters) {
   int passed = 0;
   int failed = 0;
   for (const Test& test : tests()) {
-    if (std::string(test.name).find(filter) == std::string::npos) continue;
+    const auto is_in_name = [&](const std::string& filter) {
+      return std::string_view(test.name).find(filter) != std::string_view::npos;
+    };
+    if (!filters.empty() && std::ranges::none_of(filters, is_in_name)) continue;
     run(test);
     ++(has_failed ? failed : passed);
   }
@@ -57,4 +62,5 @@ int run_tests(const std::string& filter) {
 
 }  // namespace memlake::test
 
-int main(int argc, char** argv) { return memlake::test::run_tests(argc > 1 ? argv[1] : ""); }
+/// The arguments are parts of names; tests with one of them in their name are run, or all.
+int main(int argc, char** argv) { return memlake::test::run_tests({argv + 1, argv + argc}); }

@@ -11,6 +11,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "base/error.hpp"
 
@@ -18,8 +19,8 @@ namespace memlake::test {
 
 /// Called by TEST before main.
 int add_test(const char* name, void (*body)());
-/// Runs those whose name contains `filter`; returns the exit code.
-int run_tests(const std::string& filter);
+/// Runs those whose name contains one of `filters`, or all; returns the exit code.
+int run_tests(const std::vector<std::string>& filters);
 /// Fails the running test.
 void fail(const std::string& text, std::source_location where);
 bool running_test_has_failed();

@@ -193,7 +193,7 @@ TEST(a_closed_pool_has_given_everything_back) {
     EXPECT_ERROR(invalid_free, pool->close());
     Shortage shortage;
     EXPECT_ERROR(closed, static_cast<void>(pool->allocate(MiB, {}, shortage)));
-    EXPECT(!pool->allocate_at_once(MiB, {}).has_value());
+    EXPECT(!pool->allocate_at_once(MiB).has_value());
   }
 }
 
@@ -224,7 +224,7 @@ TEST(memory_that_was_taken_in_advance_needs_no_further_driver_call) {
     EXPECT(pool->preallocate(MiB * 200, {}, shortage));
     EXPECT_EQ(pool->stats().pool.allocations, 0u);
     expect_sound(*pool);
-    EXPECT(pool->allocate_at_once(MiB * 200, {}).has_value());
+    EXPECT(pool->allocate_at_once(MiB * 200).has_value());
     EXPECT(!pool->preallocate(GiB, {}, shortage));
     EXPECT_EQ(shortage.request.requested.count, GiB.count);
     expect_sound(*pool);

@@ -160,12 +160,13 @@ TEST(memory_of_a_destroyed_stream_waits_for_the_stream_that_used_it_last) {
   const test::EmulatedDevices devices("devices=1,memory=256MiB,backing=none");
   const std::shared_ptr<Device> device = devices[0];
   const auto pool = LivePool::make({device}, choose_policy("lake").space_maker(), kUnlimited);
+  const OwnStream user(device);
+  take(*pool, MiB, user.name()).close();  // a stream that the pool knows takes over no number
   {
     const OwnStream gone(device);
     take(*pool, MiB * 200, gone.name()).close();
   }
   device->synchronize();
-  const OwnStream user(device);
   Lease lease = take(*pool, MiB * 100, user.name());  // memory of the stream that is gone
   const std::uint64_t gate = test::emulator().emulator().hold(user.owner->handle());
   fill(*device, lease.address(), 1, lease.size(), user.owner->handle());

@@ -94,7 +94,7 @@ TEST(what_was_not_exported_is_reused_without_a_driver_call) {
   first.close();
   const std::uint64_t before = calls(*pool);
   for (int i = 0; i < 10; ++i) {
-    auto again = pool->allocate_at_once(MiB * 99 + Bytes{1}, {});  // the same number of granules
+    auto again = pool->allocate_at_once(MiB * 99 + Bytes{1});  // the same number of granules
     EXPECT(again.has_value());
     EXPECT(again->address() == place && again->generation() == generation);
     EXPECT(again->close_at_once());

@@ -160,7 +160,7 @@ TEST(a_cached_view_serves_the_next_request_without_a_driver_call) {
   const Address place = first.address();
   first.close();
   const auto calls = pool->stats().calls;
-  auto again = pool->allocate_at_once(MiB * 36, {});
+  auto again = pool->allocate_at_once(MiB * 36);
   EXPECT(again.has_value());
   EXPECT(again->address() == place);
   EXPECT(pool->stats().calls == calls);

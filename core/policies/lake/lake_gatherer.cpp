@@ -7,6 +7,10 @@
 namespace memlake {
 
 LakeBlock* LakeGatherer::carry_out(Plan plan, Lane& lane, Bytes size, Aliasing level, const Devices& users) {
+  const bool leaves_first = level == Aliasing::none;
+  // First of all: a wait may begin the whole request anew.
+  if (leaves_first)
+    for (const Part& part : plan.moved) waits_.clock.wait_or_refuse(part.run->freed());
   if (plan.place.hole == nullptr) {
     plan.place.range = &grower_.add_range(lane, hole_for(map_, size));
     plan.place.hole = plan.place.range->lowest;
@@ -27,13 +31,8 @@ LakeBlock* LakeGatherer::carry_out(Plan plan, Lane& lane, Bytes size, Aliasing l
   for (const auto& chunk : fresh) chunks.push_back(chunk.get());
   std::ranges::stable_sort(chunks, std::greater<>{}, &LakeChunk::device);
 
-  const bool leaves_first = level == Aliasing::none;
-  if (leaves_first) {
-    for (const Part& part : plan.moved)
-      if (!waits_.clock.wait(part.run->freed()))
-        throw Error(ErrorKind::out_of_memory, "free memory belongs to a stream that is capturing a graph");
+  if (leaves_first)
     for (const Part& part : plan.moved) vacate(part);
-  }
   Mapped mapped;
   try {
     mapped = map_all(plan, chunks, users);

@@ -20,6 +20,9 @@ LakeHomes::LakeHomes(Devices devices, const LakeOptions& options, EventSource& e
     const Bytes memory = device->total_memory();
     homes_.push_back({.total = memory, .most = memory});
   }
+  // cuda.h: CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED.
+  is_exportable_ = options_.is_exportable && !is_on_host() &&
+                   std::ranges::all_of(devices_, [](const auto& device) { return device->attribute(103) != 0; });
   if (options_.location == Location::device && !options_.may_spill) return;
   const bool is_numa = options_.location != Location::host;
   for (const auto& device : devices_) static_cast<void>(device->host_location(is_numa));  // all of them must be able
@@ -76,7 +79,8 @@ std::vector<Making> LakeHomes::assign(const std::vector<Bytes>& sizes, StreamId 
 std::unique_ptr<LakeChunk> LakeHomes::create(const Making& making) const {
   if (is_on_host()) return create_on_host(making.size);
   auto chunk = std::make_unique<LakeChunk>();
-  chunk->memory = std::make_shared<PhysicalChunk>(PhysicalChunk::create(devices_[making.on], making.size, false));
+  chunk->memory =
+      std::make_shared<PhysicalChunk>(PhysicalChunk::create(devices_[making.on], making.size, is_exportable_));
   chunk->size = making.size;
   chunk->device = making.on;
   return chunk;

@@ -59,6 +59,8 @@ class LakeHomes {
   [[nodiscard]] std::shared_ptr<Reservation> reserve(Bytes size) const;
   /// Gives `users` access to the range, and the CPU access to its highest `on_host` bytes, which lie on the host.
   void grant(AddressRange range, std::span<const std::shared_ptr<Device>> users, Bytes on_host) const;
+  /// Whether chunks of devices can be passed to other processes.
+  [[nodiscard]] bool is_exportable() const { return is_exportable_; }
   /// Whether all memory of the lake lies on the host.
   [[nodiscard]] bool is_on_host() const { return options_.location != Location::device; }
 
@@ -83,6 +85,7 @@ class LakeHomes {
   std::vector<Home> homes_;
   CUmemLocation host_{};  // where memory of the host is created, if any is
   Bytes granule_;
+  bool is_exportable_ = false;
 };
 
 }  // namespace memlake

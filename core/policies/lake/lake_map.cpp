@@ -35,6 +35,15 @@ void LakeMap::drop_bare_ranges() {
     }
 }
 
+void LakeMap::shrink() {
+  for (auto& lanes : lanes_)
+    for (auto& lane : lanes) {
+      if (lane == nullptr) continue;
+      lane->free.shrink();
+      lane->spilled.shrink();
+    }
+}
+
 std::size_t LakeMap::range_count() const {
   std::size_t count = 0;
   for_each_lane([&](const Lane& lane) { count += lane.ranges.size(); });

@@ -73,6 +73,8 @@ class LakeMap {
   Range& add_range(Lane& lane, AddressRange addresses, std::shared_ptr<Reservation> reserved);
   /// Drops the ranges that have neither memory nor blocks.
   void drop_bare_ranges();
+  /// Gives back the memory of the indices that have no block.
+  void shrink();
   [[nodiscard]] std::size_t range_count() const;
   [[nodiscard]] Bytes reserved_addresses() const;
 

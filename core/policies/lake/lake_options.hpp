@@ -16,6 +16,8 @@ struct LakeOptions {
   Location location = Location::device;
   /// What the devices have no room for lies on the host (as host_numa). pre: location is device.
   bool may_spill = false;
+  /// Chunks can be passed to other processes, if all devices can do that.
+  bool is_exportable = false;
 };
 
 }  // namespace memlake

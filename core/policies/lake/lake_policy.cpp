@@ -39,6 +39,7 @@ const PolicyEntry& lake_policy() {
             options.placement = arguments.placement;
             options.location = arguments.location;
             options.may_spill = arguments.may_spill;
+            options.is_exportable = arguments.is_exportable;
           },
   };
   static const auto& entry = *new PolicyEntry(entry_of(table));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.hpp"
 #include "policies/lake/lake_space.hpp"
 
 namespace memlake {
@@ -77,6 +78,35 @@ void LakeSpace::change_access(const Devices& added, const Devices& removed) {
     for (const View::Piece& piece : block.view->pieces) ranges.push_back(piece.mapping.range());
   });
   change_rights_of(ranges, added, removed);
+}
+
+ExportedRange LakeSpace::export_chunks(const Block& block) const {
+  if (!homes_.is_exportable())
+    throw Error(ErrorKind::config,
+                "the chunks of this pool were not made to be passed to other processes, or the device cannot do that");
+  const auto& mine = static_cast<const LakeBlock&>(block);
+  ExportedRange exported;
+  const auto add = [&](const LakeChunk& chunk, Bytes size) {
+    if (chunk.device >= homes_.count())
+      throw Error(ErrorKind::config, "a part of the memory lies on the host, which other processes cannot be given");
+    exported.chunks.push_back({Descriptor(chunk.memory->export_fd()), size, chunk.device});
+  };
+  Address at = mine.address;
+  if (mine.view != nullptr) {
+    const auto& pieces = mine.view->pieces;  // from high to low
+    exported.offset = mine.address - pieces.back().mapping.range().begin;
+    for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece)
+      add(*piece->chunk, piece->mapping.range().size);  // it ends where the next one begins
+    at = mine.view->top;
+  } else {
+    exported.offset = at - static_cast<const Range&>(*mine.memory).chunk_at(at)->address;
+  }
+  while (at < mine.end()) {
+    const LakeChunk* chunk = static_cast<const Range&>(*mine.memory).chunk_at(at);
+    add(*chunk, chunk->size);
+    at = chunk->at().end();
+  }
+  return exported;
 }
 
 std::uint64_t LakeSpace::generation(const Block& block) const {

@@ -53,6 +53,7 @@ LakeSpace::LakeSpace(std::vector<std::shared_ptr<Device>> devices, const LakeOpt
              .crowding = this,
              .several_places = this,
              .peer_access = this,
+             .chunk_exports = this,
              .counters = this};
   location_ = options_.location;
 }
@@ -76,6 +77,7 @@ Block* LakeSpace::climb(Rung rung, Attempt& attempt) {
   switch (rung) {
     case Rung::search_ordered:
       gatherer_.reap();
+      events_.look_at_ends();
       if (LakeBlock* run = find_ordered(size, stream)) {
         waits_.let_wait(stream, *run);
         return map_.take_high(run, size);
@@ -284,6 +286,7 @@ void LakeSpace::trim(Bytes keep) {
   }
   gatherer_.reap();
   map_.drop_bare_ranges();
+  map_.shrink();
 }
 
 Outlook LakeSpace::outlook(const Attempt& attempt, Bytes device_free) const {

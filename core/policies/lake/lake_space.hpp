@@ -22,7 +22,14 @@
 
 namespace memlake {
 
-class LakeSpace final : public Space, StreamReuse, SeveralOwners, Crowding, SeveralPlaces, PeerAccess, PolicyCounters {
+class LakeSpace final : public Space,
+                        StreamReuse,
+                        SeveralOwners,
+                        Crowding,
+                        SeveralPlaces,
+                        PeerAccess,
+                        ChunkExports,
+                        PolicyCounters {
   friend struct test::LakeSabotage;  // breaks it, so that tests see what check() reports
 
  public:
@@ -64,6 +71,7 @@ class LakeSpace final : public Space, StreamReuse, SeveralOwners, Crowding, Seve
   [[nodiscard]] bool is_crowded() const override;
   void for_each_piece(const Block& block, const std::function<void(std::size_t, Bytes)>& visit) const override;
   void change_access(const Devices& added, const Devices& removed) override;
+  [[nodiscard]] ExportedRange export_chunks(const Block& block) const override;
   [[nodiscard]] std::vector<Counter> counters() const override;
 
   [[nodiscard]] bool is_small(Bytes size) const { return size <= tuning_.largest_small; }

@@ -1,7 +1,5 @@
 #include "policies/lake/lake_waits.hpp"
 
-#include "base/error.hpp"
-
 namespace memlake {
 
 void LakeWaits::let_wait(StreamId waiter, const LakeBlock& run) {
@@ -21,8 +19,8 @@ void LakeWaits::let_wait(StreamId waiter, const LakeBlock& run) {
   if (rules.allow_internal_dependencies) {
     clock.let_wait(waiter, run.stream);
     ++stream_waits;
-  } else if (!clock.wait(run.freed())) {
-    throw Error(ErrorKind::out_of_memory, "free memory belongs to a stream that is capturing a graph");
+  } else {
+    clock.wait_or_refuse(run.freed());
   }
 }
 

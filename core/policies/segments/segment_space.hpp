@@ -35,7 +35,10 @@ class SegmentSpace final : public Space, BareAddresses, PeerAccess {
   Block* climb(Rung rung, Attempt& attempt) override;
   void give_back(Block* block) override;
   [[nodiscard]] bool serves(const Block& block, Bytes rounded) const override;
-  void trim(Bytes keep) override { shrink_to(keep, false); }
+  void trim(Bytes keep) override {
+    shrink_to(keep, false);
+    blocks_.shrink();
+  }
   /// As trim(), but if `may_wait`, it waits for the streams whose memory it releases.
   void shrink_to(Bytes keep, bool may_wait);
   void release_everything() override;

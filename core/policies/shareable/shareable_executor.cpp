@@ -58,9 +58,7 @@ std::optional<ShareableSpace::Plan> ShareableSpace::plan(Bytes size, bool may_wa
 Block* ShareableSpace::gather(Bytes size, StreamId stream, bool may_wait) {
   std::optional<Plan> found = plan(size, may_wait);
   if (!found) return nullptr;
-  for (const Taking& taking : found->takings)
-    if (!clock_.wait(taking.range->freed()))
-      throw Error(ErrorKind::out_of_memory, "free memory belongs to a stream that is capturing a graph");
+  for (const Taking& taking : found->takings) clock_.wait_or_refuse(taking.range->freed());
   std::vector<LooseChunk> chunks;
   for (const Taking& taking : found->takings) {
     const std::size_t count = taking.moved + taking.released;

@@ -20,13 +20,6 @@
 
 namespace memlake {
 
-/// One chunk of an exported block.
-struct ExportedChunk {
-  Descriptor descriptor;
-  Bytes size;
-  std::size_t device;  ///< by number in the pool
-};
-
 namespace test {
 struct ShareableSabotage;
 }

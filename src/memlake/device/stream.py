@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
     from memlake.device.device import Device
 
-__all__ = ["Stream", "StreamLike", "SupportsCudaStream", "resolve_stream", "stream_arguments"]
+__all__ = ["Stream", "StreamLike", "SupportsCudaStream", "foreign_handle", "resolve_stream", "stream_arguments"]
 
 _DEFAULT = 0  # CUDA's handle for the default stream of the current context
+_LEGACY = 1  # another name of the same stream
 _LARGEST_HANDLE = 2**64 - 1
 
 
@@ -73,7 +74,7 @@ class Stream(Closable, FactoryMade):
             handle: the ``CUstream`` as an int, or an object with ``__cuda_stream__``.
             device: the device of the stream.
         """
-        return cls._make(device, _foreign_handle(handle), None)
+        return cls._make(device, foreign_handle(handle), None)
 
     @property
     def handle(self) -> int:
@@ -142,6 +143,7 @@ class Stream(Closable, FactoryMade):
         if self._owner is not None:
             self._owner.close()
         self._is_open = False
+        _native.forget_stream_objects()
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """Returns (0, handle), the protocol through which other libraries take a stream."""
@@ -215,13 +217,16 @@ def stream_arguments(stream: StreamLike, devices: Sequence[Device]) -> tuple[int
     """
     target = resolve_stream(stream, devices[0])
     target._open_device()
+    if target._owner is None and target._handle > _LEGACY:
+        return target._handle, None, 0  # of another library: the core asks the driver for its device
     for number, device in enumerate(devices):
         if target.device == device:
             return target._handle, target._owner, number
     raise ConfigError(f"{target!r} is a stream of another device than {devices[0]!r}, where the memory is")
 
 
-def _foreign_handle(stream: object) -> int:
+def foreign_handle(stream: object) -> int:
+    """Returns the handle of another library's stream: of an object with ``__cuda_stream__``, or an int."""
     if isinstance(stream, int) and not isinstance(stream, bool):
         handle: object = stream
     elif isinstance(stream, SupportsCudaStream):

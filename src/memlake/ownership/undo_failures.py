@@ -1,6 +1,7 @@
 """Undo failures: the driver refuses a call while an object is dropped.
 
-A destructor cannot raise, so the failure becomes a ResourceWarning.
+A destructor cannot raise, so the failure becomes a ResourceWarning. Python ignores these by default. If the emulator
+refused the call because a real driver would crash or corrupt memory, it becomes a RuntimeWarning, which Python shows.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ def install() -> None:
     _native.set_undo_failure_hook(_warn)
 
 
-def _warn(call: str, code: int, detail: str) -> None:
+def _warn(call: str, code: int, detail: str, is_violation: bool) -> None:
     if code == _ILLEGAL_ADDRESS:
         return  # the context is lost; every call on it has already raised this error
     warnings.warn(
         f"an object that was dropped without close() could not be given back: {call} answered {code}: {detail}",
-        ResourceWarning,
+        RuntimeWarning if is_violation else ResourceWarning,
         stacklevel=2,
     )

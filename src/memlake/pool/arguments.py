@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from memlake import _native
 from memlake.device.device import Device
 from memlake.errors import ConfigError
 from memlake.policies import Options, policies_with
+from memlake.pool.chosen_device import chosen_device
 from memlake.units import Size, parse_bytes
 
 if TYPE_CHECKING:
     from memlake.pool.pool import Pool
 
 __all__ = [
+    "DeviceLike",
     "device_list",
     "high_mark",
     "require_capable",
@@ -23,25 +25,32 @@ __all__ = [
 ]
 
 
-def device_list(devices: Device | Sequence[Device]) -> tuple[Device, ...]:
-    if isinstance(devices, Device):
-        return (devices,)
+class HasDeviceId(Protocol):
+    """A device of another library, such as a ``cuda.core.Device``."""
+
+    @property
+    def device_id(self) -> int: ...
+
+
+DeviceLike = Device | HasDeviceId | int
+"""The type of the devices of a pool."""
+
+
+def device_list(devices: DeviceLike | Sequence[DeviceLike]) -> tuple[Device, ...]:
     if not isinstance(devices, Sequence) or isinstance(devices, str | bytes):
-        raise ConfigError(f"a pool needs a memlake Device, got {type(devices).__name__}; see memlake.devices()")
+        return (chosen_device(devices),)
     if not devices:
         raise ConfigError("a pool needs a device; the list is empty")
-    for device in devices:
-        if not isinstance(device, Device):
-            raise ConfigError(f"a pool needs memlake Devices, got a list with {type(device).__name__}")
-    if len(set(devices)) < len(devices):
+    chosen = tuple(chosen_device(device) for device in devices)
+    if len(set(chosen)) < len(chosen):
         raise ConfigError("a pool needs different devices; one is there twice")
-    for device in devices:
-        for other in devices:
+    for device in chosen:
+        for other in chosen:
             if not device.can_access(other):
                 raise ConfigError(
                     f"{device!r} cannot reach the memory of {other!r}, so they cannot share a pool; make one pool each"
                 )
-    return tuple(devices)
+    return chosen
 
 
 def total_memory(devices: tuple[Device, ...], location: str) -> int:

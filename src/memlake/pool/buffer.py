@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from memlake import _native
 from memlake.device.device import Device
+from memlake.device.foreign_array import ON_DEVICE, ON_PINNED_HOST
 from memlake.device.memory import Memory
 from memlake.device.piece import Piece
 from memlake.device.stream import Stream, StreamLike, stream_arguments
-from memlake.errors import ClosedError
+from memlake.errors import ClosedError, ConfigError
 from memlake.ownership.views import LiveViews
 from memlake.units import format_bytes
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from memlake.sharing import Share
 
 __all__ = ["Buffer"]
+
+_ON_CPU = (1, 0)  # DLPack's name of the CPU
+_NO_ORDER = -1  # a consumer's word for: do not order me behind the buffer's stream
+_LEGACY_STREAM = 1  # the protocols' name of the default stream; they do not allow 0
 
 
 class Buffer(_native.Lease, Memory):
@@ -119,14 +124,106 @@ class Buffer(_native.Lease, Memory):
             return np.empty(0, dtype)
         return super().numpy(dtype)
 
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Returns DLPack's name of the buffer's device: (2, ordinal), or (3, 0) if all of it is host memory.
+
+        A buffer on several devices has the name of the first one.
+        """
+        ordinal = self._ordinal
+        return (ON_PINNED_HOST, 0) if ordinal is None else (ON_DEVICE, ordinal)
+
+    def _dlpack_slowly(
+        self,
+        stream: int | None,
+        max_version: tuple[int, int] | None,
+        dl_device: tuple[int, int] | None,
+        copy: bool | None,
+    ) -> object:
+        """Serves a call of ``__dlpack__`` that the fast path in the core does not handle."""
+        own = self.__dlpack_device__()
+        is_versioned = max_version is not None and max_version[0] >= 1
+        if copy:
+            raise BufferError("memlake gives its own memory and no copy; ask for copy=None, and copy the tensor")
+        if dl_device is not None and tuple(dl_device) not in (own, _ON_CPU):
+            raise BufferError(f"the buffer lies on {own}, and memlake does not copy it to {tuple(dl_device)}")
+        if dl_device == _ON_CPU or own[0] == ON_PINNED_HOST:
+            if stream is None:
+                self._wait_for_own_stream()
+            else:
+                self._order_before(stream)
+            is_pinned = own[0] == ON_PINNED_HOST and dl_device != _ON_CPU
+            is_read_only = self._host_rights() == "r"
+            return _native.dlpack_of_view(self._view(), self.ptr, self.nbytes, is_read_only, is_pinned, is_versioned)
+        self._order_before(_LEGACY_STREAM if stream is None else stream)
+        return self._dlpack(own[1], is_versioned)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The memory as an array of bytes, by version 3 of the protocol of Numba and CuPy.
+
+        The protocol does not tell the buffer when the other library is done, so keep the buffer open until then.
+        """
+        handle = self._queued_on()
+        return {
+            "version": 3,
+            "shape": (self.nbytes,),
+            "typestr": "|u1",
+            "strides": None,
+            "data": (self.ptr, False),
+            "stream": None if handle is None else handle or _LEGACY_STREAM,
+        }
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """The memory as an array of bytes, if the CPU can access it. NumPy uses Python's buffer protocol before this.
+
+        Raises:
+            AttributeError: if the CPU cannot access the memory.
+        """
+        try:
+            return self._view().__array_interface__
+        except ConfigError as error:
+            raise AttributeError(str(error)) from None
+
+    def _queued_on(self) -> int | None:
+        """Returns the handle of the stream that the buffer was allocated for, or None if all its work has finished."""
+        try:
+            return self._stream()[0]
+        except ClosedError:
+            self._require_open()
+            # No stream can wait for one that was destroyed, so the host waits for all work of the device.
+            self.device.synchronize()
+            return None
+
+    def _wait_for_own_stream(self) -> None:
+        if self._queued_on() is not None:
+            self.stream.sync()
+
+    def _order_before(self, consumer: object) -> None:
+        """Makes a stream that DLPack names wait for the buffer's stream, and notes that it uses the buffer."""
+        if consumer == _NO_ORDER:
+            return
+        if not isinstance(consumer, int) or consumer < _LEGACY_STREAM:
+            raise ConfigError(f"DLPack names streams by -1, 1, 2 or a handle, got {consumer!r}")
+        own = self._queued_on()
+        handle = 0 if consumer == _LEGACY_STREAM else consumer
+        if own is None or own == handle:
+            return
+        Stream.from_handle(handle, device=self.device).wait(self.stream)
+        self.record_stream(handle)
+
     def _close_slowly(self, stream: StreamLike) -> None:
         """Serves a call of close() that the fast path in the core does not handle."""
         if self.is_open:
             self._views.refuse(f"close {self!r}")
+            if self._num_exports:
+                raise BufferError(
+                    f"cannot close {self!r} while another library has its memory by DLPack; delete those arrays first"
+                )
         if stream is None:
             self._release()
         else:
-            self._release_on(*stream_arguments(stream, self._all_devices()))
+            self._release_on(stream, *stream_arguments(stream, self._all_devices()))
 
     @property
     def _views(self) -> LiveViews:

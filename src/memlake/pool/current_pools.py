@@ -10,15 +10,17 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from memlake.device.device import Device, devices, open_core
+from memlake.device.device import Device, open_core
 from memlake.device.stream import Stream, StreamLike
-from memlake.emulator.emulated_device import emulated_devices
 from memlake.errors import ClosedError, ConfigError
+from memlake.pool.chosen_device import chosen_device, current_device, device_of_stream, driver_in_use
 from memlake.pool.pool import Pool
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from memlake import _native
+    from memlake.pool.arguments import DeviceLike
     from memlake.pool.buffer import Buffer
     from memlake.units import Size
 
@@ -29,6 +31,13 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _lock = threading.Lock()  # guards both; a pool may be made while it is held
 _defaults: dict[Device, Pool] = {}
 _set: dict[Device, Pool] = {}
+
+# What `allocate` found when no pool was used by a `use_pool` block, so that it need not look again. A pool keeps its
+# device, so the id of the device stays that of the device. `_forget_what_is_closed` empties them.
+_by_ordinal: dict[int | None, Pool] = {}  # by the ordinal of the current device
+_by_device: dict[int, Pool] = {}  # by the id of the device
+_driver: _native.Driver | None = None  # whose current device counts
+_changes = 0  # counts how often they were emptied
 
 
 class _Used(NamedTuple):
@@ -41,16 +50,17 @@ class _Used(NamedTuple):
 _used: ContextVar[_Used | None] = ContextVar("memlake_used_pools", default=None)
 
 
-def default_pool(device: Device | None = None) -> Pool:
+def default_pool(device: DeviceLike | None = None) -> Pool:
     """Returns the default pool of a device. The first call makes it; it exists as long as the device is open.
 
     The default pool has the default policy and no limit, keeps freed memory, and cannot be closed. Its attributes can
     be set, for instance ``default_pool(device).release_threshold = 0`` for CUDA's own default.
 
     Args:
-        device: the device. None: the first device, as in CUDA.
+        device: the device, its ordinal or a ``cuda.core.Device``. None: the current device of the calling thread, as
+            in CUDA.
     """
-    target = _device_or_first(device)
+    target = current_device() if device is None else chosen_device(device)
     open_core(target)
     with _lock:
         pool = _defaults.get(target)
@@ -60,16 +70,17 @@ def default_pool(device: Device | None = None) -> Pool:
     return pool
 
 
-def current_pool(device: Device | None = None) -> Pool:
+def current_pool(device: DeviceLike | None = None) -> Pool:
     """Returns the pool that `memlake.allocate` uses for a device.
 
     That is the pool of the innermost `use_pool`, else the pool of `set_current_pool`, else the default pool of the
     device. Closed pools are skipped.
 
     Args:
-        device: the device. None: the first device, as in CUDA.
+        device: the device, its ordinal or a ``cuda.core.Device``. None: the current device of the calling thread, as
+            in CUDA.
     """
-    target = _device_or_first(device)
+    target = current_device() if device is None else chosen_device(device)
     open_core(target)
     used = _used.get()
     while used is not None:
@@ -153,24 +164,56 @@ class use_pool:  # noqa: N801  a function to its users
         return run  # type: ignore[return-value]  # the same signature
 
 
-def allocate(nbytes: Size, *, stream: StreamLike = None, device: Device | None = None) -> Buffer:
+def allocate(nbytes: Size, *, stream: StreamLike = None, device: DeviceLike | None = None) -> Buffer:
     """Allocates memory from the current pool of a device; see `Pool.allocate`.
 
     Args:
         nbytes: the size, an int or a string such as ``"10GiB"``.
         stream: the stream that uses the memory first. None: the default stream of the device.
-        device: the device. None: the device of the stream, else the first device. A stream of another library does not
-            tell its device.
+        device: the device, its ordinal or a ``cuda.core.Device``. None: the device of the stream, else the current
+            device of the calling thread; without a current context the first device.
 
     Raises:
         OutOfMemory: if there is no memory. The error says why and what to do.
         ConfigError: if device and stream do not match, or there is no device.
     """
-    if isinstance(stream, Stream):
-        if device is not None and device != stream.device:
-            raise ConfigError(f"{stream!r} is no stream of {device!r}; leave device out")
-        device = stream.device
-    return current_pool(device).allocate(nbytes, stream=stream)
+    if _used.get() is None:
+        pool = None
+        if device is not None:
+            pool = _by_device.get(id(device)) if stream is None else None
+        elif stream is None:
+            pool = None if _driver is None else _by_ordinal.get(_driver.current_device())
+        elif type(stream) is Stream:
+            pool = _by_device.get(id(stream._device))
+        if pool is not None:
+            try:
+                return pool.allocate(nbytes, stream=stream)
+            except ClosedError:
+                if pool.is_open:
+                    raise
+    return _allocate_slowly(nbytes, stream, device)
+
+
+def _allocate_slowly(nbytes: Size, stream: StreamLike, device: DeviceLike | None) -> Buffer:
+    """Serves a call of allocate() whose pool is not known yet."""
+    global _driver
+    of_stream = stream.device if isinstance(stream, Stream) else None if stream is None else device_of_stream(stream)
+    chosen = of_stream if device is None else chosen_device(device)
+    if chosen is not None and of_stream is not None and chosen != of_stream:
+        raise ConfigError(f"{stream!r} is no stream of {chosen!r}; leave device out")
+    before = _changes
+    pool = current_pool(chosen)
+    if _used.get() is None:
+        with _lock:
+            if before != _changes:
+                pass  # another thread set a pool meanwhile; the next request looks again
+            elif chosen is None:
+                _driver = driver_in_use()
+                if _driver is not None:
+                    _by_ordinal[_driver.current_device()] = pool
+            elif any(chosen is device for device in pool.devices):  # the pool keeps it, so its id stays its own
+                _by_device[id(chosen)] = pool
+    return pool.allocate(nbytes, stream=stream)
 
 
 def _require_open(pool: Pool) -> None:
@@ -180,18 +223,11 @@ def _require_open(pool: Pool) -> None:
         raise ClosedError(f"{pool!r} is closed")
 
 
-def _device_or_first(device: Device | None) -> Device:
-    if device is not None:
-        if not isinstance(device, Device):
-            raise ConfigError(f"expected a memlake Device, got {type(device).__name__}")
-        return device
-    found = devices() or emulated_devices()
-    if not found:
-        raise ConfigError("there is no device: no CUDA driver was found, and memlake.emulate() was not called")
-    return found[0]
-
-
 def _forget_what_is_closed() -> None:
+    global _changes
+    _changes += 1
+    _by_ordinal.clear()
+    _by_device.clear()
     for pools in (_defaults, _set):
         for device in [device for device, pool in pools.items() if not pool.is_open]:
             del pools[device]
@@ -199,6 +235,8 @@ def _forget_what_is_closed() -> None:
 
 def _let_go() -> None:
     """Drops the pools at the end of the program, while drivers still work."""
+    _by_ordinal.clear()
+    _by_device.clear()
     _set.clear()
     _defaults.clear()
 

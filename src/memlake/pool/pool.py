@@ -13,6 +13,7 @@ from memlake.errors import BrokenInvariant, ClosedError, ConfigError, InvalidFre
 from memlake.ownership.closable import Closable
 from memlake.policies import Options, resolve_policy
 from memlake.pool.arguments import (
+    DeviceLike,
     device_list,
     high_mark,
     require_capable,
@@ -62,9 +63,9 @@ class Pool(_native.Pool, PoolAttributes, Closable):
     last buffer is closed. After a fork, a pool raises an error in the child process.
 
     Args:
-        devices: one device, or several devices of one driver that can access each other's memory. A buffer of a pool
-            over several devices is one range of addresses; its memory may be on all of them. Several devices need the
-            policy ``"lake"``.
+        devices: one device, or several devices of one driver that can access each other's memory: a `Device`, its
+            ordinal, or a ``cuda.core.Device``. A buffer of a pool over several devices is one range of addresses; its
+            memory may be on all of them. Several devices need the policy ``"lake"``.
         policy: how a request is served: a name, PyTorch's configuration string, or options (see `memlake.policies`).
         limit: the most that the pool may hold, in bytes or as a share of the device such as ``"90%"``. None: no limit.
             The limit may be changed later. "Held" is what PyTorch calls reserved.
@@ -129,7 +130,7 @@ class Pool(_native.Pool, PoolAttributes, Closable):
 
     def __init__(
         self,
-        devices: Device | Sequence[Device],
+        devices: DeviceLike | Sequence[DeviceLike],
         policy: str | Options = "lake",
         *,
         limit: Size | None = None,
@@ -394,6 +395,10 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         arguments = stream_arguments(stream, self._all)
         buffer = self._until_there_is_memory(size, lambda: self._allocate(size, *arguments, shareable))
         self._report_high_mark()
+        if type(nbytes) is str:
+            self._remember_size(nbytes, size)
+        if stream is not None:
+            self._remember_stream(stream, *arguments)
         return buffer  # type: ignore[no-any-return]
 
     def _until_there_is_memory(self, size: int, attempt: Callable[[], Any]) -> Any:

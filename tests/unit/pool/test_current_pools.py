@@ -200,8 +200,90 @@ def test_without_a_device_the_first_is_meant(gpus):
     with memlake.allocate("1MiB") as buffer:
         assert buffer.device == memlake.devices()[0]  # what these tests find as libcuda.so.1 is the emulator
     assert memlake.current_pool() is memlake.default_pool()
-    with pytest.raises(ConfigError, match="expected a memlake Device, got int"):
-        memlake.default_pool(0)
+    with pytest.raises(ConfigError, match=r"expected a memlake Device, an ordinal or a cuda\.core Device, got str"):
+        memlake.default_pool("0")
+
+
+# In programs of their own: in this process another name of the emulator is found as libcuda.so.1.
+CURRENT_DEVICE = """
+import ctypes
+import memlake
+driver = ctypes.CDLL(str(memlake.emulator_library()))
+one, two = memlake.emulate(2, "64MiB")
+nothing = ctypes.c_void_p()
+contexts = [ctypes.c_void_p() for _ in range(2)]
+assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(contexts[0]), two.ordinal) == 0
+assert driver.cuCtxCreate_v2(ctypes.byref(contexts[1]), 0, two.ordinal) == 0
+assert driver.cuCtxPopCurrent_v2(ctypes.byref(nothing)) == 0
+for context in contexts:
+    stream = ctypes.c_void_p()
+    for _ in range(2):  # the second time without a search
+        assert driver.cuCtxPushCurrent_v2(context) == 0
+        assert memlake.default_pool() is memlake.default_pool(two)
+        with memlake.allocate("1MiB") as buffer:
+            assert buffer.device == two
+        with memlake.Pool(two) as pool, memlake.use_pool(pool), memlake.allocate("1MiB"):
+            assert pool.stats().num_live == 1
+        assert driver.cuStreamCreate(ctypes.byref(stream), 1) == 0
+        assert driver.cuCtxPopCurrent_v2(ctypes.byref(nothing)) == 0
+        with memlake.allocate("1MiB") as buffer:  # no context is current
+            assert buffer.device == one
+        with memlake.allocate("1MiB", stream=stream.value) as buffer:  # the stream says where it is
+            assert buffer.device == two
+        try:
+            memlake.allocate(1, stream=stream.value, device=one)
+        except memlake.ConfigError as error:
+            assert "is no stream of" in str(error)
+        else:
+            raise AssertionError
+"""
+
+DEVICES_BY_NAME = """
+import memlake
+
+class TheirDevice:  # as a cuda.core.Device
+    def __init__(self, ordinal):
+        self.device_id = ordinal
+
+one, two = memlake.emulate(2, "64MiB")
+for form in (two, two.ordinal, TheirDevice(two.ordinal)):
+    with memlake.Pool(form) as pool:
+        assert pool.devices == (two,)
+    with memlake.allocate(100, device=form) as buffer:
+        assert buffer.device == two
+    assert memlake.default_pool(form).device == two
+with memlake.Pool([TheirDevice(one.ordinal), two.ordinal]) as pool:
+    assert pool.devices == (one, two)
+for wrong, message in ((True, "an ordinal"), ("0", "an ordinal"), (None, "an ordinal"), (99, "there is no device 99")):
+    try:
+        memlake.Pool(wrong)
+    except memlake.ConfigError as error:
+        assert message in str(error)
+    else:
+        raise AssertionError
+"""
+
+
+def test_the_current_device_of_the_thread_is_meant():
+    assert_ends_well(CURRENT_DEVICE)
+
+
+def test_a_device_may_be_named_by_its_ordinal_or_by_another_librarys_object():
+    assert_ends_well(DEVICES_BY_NAME)
+
+
+def test_a_pool_that_was_set_or_closed_is_noticed_by_the_next_request(gpus):
+    stream = gpus[0].create_stream()
+    for form in ({"device": gpus[0]}, {"stream": stream}):
+        default = memlake.default_pool(gpus[0])
+        memlake.allocate(100, **form).close()
+        pool = memlake.Pool(gpus[0])
+        memlake.set_current_pool(pool)
+        with memlake.allocate(100, **form):
+            assert pool.stats().num_live == 1
+        pool.close()
+        with memlake.allocate(100, **form):
+            assert default.stats().num_live == 1
 
 
 def test_without_any_device_that_is_said():

@@ -73,9 +73,9 @@ def test_arguments_that_make_no_sense_are_refused(gpu, arguments, message):
         memlake.Pool(gpu, **arguments)
 
 
-@pytest.mark.parametrize("devices", [[], None, "cuda:0", 0, ["a"]])
+@pytest.mark.parametrize("devices", [[], None, "cuda:0", ["a"]])
 def test_a_pool_needs_a_device(devices):
-    with pytest.raises(ConfigError, match="needs"):
+    with pytest.raises(ConfigError, match=r"needs a device|expected a memlake Device"):
         memlake.Pool(devices)
 
 

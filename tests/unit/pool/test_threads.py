@@ -1,4 +1,6 @@
 import random
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -112,3 +114,59 @@ def test_a_pool_closed_by_another_thread_is_a_clear_error(gpu, policy):
             continue
     thread.join()
     assert seen == ["the pool is closed"]
+
+
+@pytest.mark.parametrize("policy", ["lake", "expandable", "caching", "stitch"])
+def test_a_thread_that_waits_for_a_stream_holds_no_lock(memlake_emulator, policy):
+    (gpu,) = memlake_emulator.emulate(memory="64MiB")
+    pool = memlake.Pool(gpu, policy)
+    if policy == "lake":
+        pool.reuse_allow_internal_dependencies = False
+    busy, other = gpu.create_stream(), gpu.create_stream()
+    pool.allocate(4096).close()
+    buffer = pool.allocate("40MiB", stream=other)
+    gate = memlake.emulator.hold(busy)
+    buffer.fill(1, stream=busy)
+    buffer.record_stream(busy)
+    buffer.close()
+    thread = threading.Thread(target=lambda: pool.allocate("50MiB", stream=other).close())
+    thread.start()
+    while pool.stats().host_waits == 0:
+        pass
+    pool.allocate(4096).close()
+    pool.check()
+    gate.open()
+    thread.join()
+    pool.check()
+
+
+WAITING = """
+import os, signal, threading
+import memlake
+(gpu,) = memlake.emulate(memory="64MiB")
+pool = memlake.Pool(gpu, "expandable")
+stream = gpu.create_stream()
+gate = memlake.emulator.hold(stream)
+with pool.allocate("40MiB", stream=stream) as buffer:
+    buffer.fill(1, stream=stream)
+
+def interrupt():
+    while pool.stats().host_waits == 0:
+        pass
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt).start()
+try:
+    pool.allocate("50MiB")
+except KeyboardInterrupt:
+    print("interrupted")
+pool.check()
+gate.open()
+pool.allocate("50MiB").close()
+pool.check()
+"""
+
+
+def test_a_wait_of_the_main_thread_can_be_interrupted_by_a_signal():
+    result = subprocess.run([sys.executable, "-c", WAITING], check=True, capture_output=True, text=True)
+    assert (result.stdout, result.stderr) == ("interrupted\n", "")

@@ -1,0 +1,160 @@
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <memory>
+#include <optional>
+
+#include "pool_objects.hpp"
+#include "stream_names.hpp"
+
+namespace memlake::bindings {
+namespace {
+
+using PyDevice = Shared<Device>;
+
+void close(nb::handle_t<PyLease> self, nb::handle stream) {
+  PyLease& lease = nb::cast<PyLease&>(self);
+  if (!lease.is_watched && lease.num_exports == 0) {
+    const auto known = stream.is_none() ? std::nullopt : StreamCache::of(*lease->pool()).find(stream);
+    if (stream.is_none() || (known && lease->is_of(*known))) {
+      if (!lease->close_at_once()) without_gil([&] { lease->close(); });
+      return;
+    }
+    if (known && without_gil([&] { return lease->close(*known); })) return;
+  }
+  with_python([&] { return self.attr("_close_slowly")(stream); });
+}
+
+}  // namespace
+
+void bind_lease(nb::module_& m) {
+  static PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(buffer_of_lease)}, {0, nullptr}};
+  nb::class_<PyLease>(m, "Lease", nb::type_slots(slots), "One allocation of a pool; dropping it frees it.")
+      .def_prop_ro(
+          "ptr",
+          [](PyLease& self) {
+            self->require_open();
+            return self->address().value;
+          },
+          "The device address of its first byte; 0 if it is empty.")
+      .def_prop_ro(
+          "nbytes", [](PyLease& self) { return self->size().count; }, "How many bytes were asked for.")
+      .def_prop_ro(
+          "is_open", [](PyLease& self) { return self->is_open(); }, "False after close().")
+      .def_prop_ro(
+          "is_shareable", [](PyLease& self) { return self->is_shareable(); },
+          "True if it can be exported to other processes.")
+      .def_prop_ro("_device", [](PyLease& self) { return PyDevice(self->pool()->devices().front()); })
+      .def_prop_ro(
+          "_devices",
+          [](PyLease& self) {
+            nb::list devices;
+            for (const auto& device : self->pool()->devices()) devices.append(PyDevice(device));
+            return devices;
+          },
+          nb::sig("def _devices(self) -> list[Device]"), "Those of its pool.")
+      .def(
+          "_pieces",
+          [](PyLease& self) {
+            nb::list pieces;
+            const auto& devices = self->pool()->devices();
+            for (const auto& [device, size] : without_gil([&] { return self->pieces(); }))
+              pieces.append(nb::make_tuple(device < devices.size() ? nb::cast(PyDevice(devices[device])) : nb::none(),
+                                           size.count));
+            return pieces;
+          },
+          nb::sig("def _pieces(self) -> list[tuple[Device | None, int]]"),
+          "Where its bytes lie, in order; None: on the host.")
+      .def(
+          "_stream",
+          [](PyLease& self) {
+            const auto stream = without_gil([&] { return self->stream_name(); });
+            return nb::make_tuple(reinterpret_cast<std::uint64_t>(stream.handle),
+                                  PyDevice(self->pool()->devices()[stream.device]));
+          },
+          nb::sig("def _stream(self) -> tuple[int, Device]"),
+          "The stream that it was allocated for: its handle and its device. ClosedError if that stream is gone.")
+      .def_prop_ro(
+          "generation", [](PyLease& self) { return without_gil([&] { return self->generation(); }); },
+          "A number that changes when other memory comes to lie behind an address: two buffers with one `ptr` and one\n"
+          "generation have the same memory. For registrations that are kept by address (NCCL, RDMA).")
+      .def_prop_ro(
+          "is_pinned", [](PyLease& self) { return self->is_pinned(); }, "True until it is unpinned as often as pinned.")
+      .def(
+          "pin", [](PyLease& self) { without_gil([&] { self->pin(); }); },
+          "Keeps its memory as it is, also behind close(), until it is unpinned as often: for registrations with NCCL "
+          "or\n"
+          "RDMA, sharing, graphs. A pinned buffer that is dropped is freed.")
+      .def(
+          "unpin", [](PyLease& self) { without_gil([&] { self->unpin(); }); },
+          "Ends one pin(). The last one frees the memory if the buffer was closed meanwhile.\n\n"
+          "Raises:\n"
+          "    InvalidFree: if it is not pinned.")
+      .def_prop_ro("_ordinal", ordinal_of, nb::sig("def _ordinal(self) -> int | None"),
+                   "The first device that has memory of it. None: all of it is on the host.")
+      .def("_dlpack", nb::overload_cast<nb::handle_t<PyLease>, int, bool>(dlpack_of_lease), nb::arg("device_id"),
+           nb::arg("is_versioned"), nb::sig("def _dlpack(self, device_id: int, is_versioned: bool) -> object"),
+           "A DLPack capsule over its memory on a device.")
+      .def(
+          "__dlpack__",
+          nb::overload_cast<nb::handle_t<PyLease>, nb::handle, nb::handle, nb::handle, nb::handle>(dlpack_of_lease),
+          nb::kw_only(), nb::arg("stream") = nb::none(), nb::arg("max_version") = nb::none(),
+          nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none(),
+          nb::sig("def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, "
+                  "dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> object"),
+          "Gives the bytes to another library without a copy: ``torch.from_dlpack(buffer)``.\n\n"
+          "The tensor has the type uint8 and one dimension. It keeps the buffer alive, and while it is alive, `close`\n"
+          "raises BufferError.\n\n"
+          "Args:\n"
+          "    stream: the stream of the consumer, as DLPack names it. None and 1: the default stream. -1: no order.\n"
+          "        The consumer's stream waits for the work that the buffer's stream has queued so far, and the pool\n"
+          "        does not reuse the memory before the consumer's stream has passed. That stream must live until "
+          "then.\n"
+          "    max_version: the newest version of DLPack that the consumer knows.\n"
+          "    dl_device: the device that the consumer wants. ``(1, 0)``, the CPU, works where the CPU can access the\n"
+          "        memory; the host then waits for the buffer's stream.\n"
+          "    copy: True is refused.\n\n"
+          "Raises:\n"
+          "    BufferError: if a copy or another device is asked for.\n"
+          "    ClosedError: if the buffer is closed.\n"
+          "    ConfigError: if the stream is none.")
+      .def_prop_ro(
+          "_num_exports", [](PyLease& self) { return self.num_exports; },
+          "How many tensors of it other libraries have.")
+      .def(
+          "_watch", [](PyLease& self) { self.is_watched = true; }, "From now on close() asks `_close_slowly`.")
+      .def("close", &close, nb::kw_only(), nb::arg("stream") = nb::none(),
+           nb::sig("def close(self, *, stream: memlake.device.stream.StreamLike = None) -> None"),
+           "Gives the memory back.\n\n"
+           "Args:\n"
+           "    stream: in whose order it is freed: the memory is reused at once on that stream, elsewhere when that\n"
+           "        stream has passed. None: the stream that it was allocated for. Another stream must be behind all\n"
+           "        earlier work on the buffer, for instance by ``stream.wait(earlier)``.\n\n"
+           "Raises:\n"
+           "    InvalidFree: if it was closed before.\n"
+           "    BufferError: while a NumPy view of it is alive; nothing was changed.\n"
+           "    ConfigError: if it is no stream of this driver. If the stream captures a graph, the memory is reused\n"
+           "        after the capture.")
+      .def(
+          "_release", [](PyLease& self) { without_gil([&] { self->close(); }); }, "close() without questions.")
+      .def(
+          "_release_on",
+          [](PyLease& self, nb::handle object, const nb::int_& handle, const PyStream* owner, const nb::int_& device) {
+            const StreamName stream = name_of_stream(handle, owner, device);
+            const std::shared_ptr<LivePool> pool = self->pool();
+            without_gil([&] { self->close(stream); });
+            remember_stream(*pool, object, stream);
+          },
+          nb::arg("stream"), nb::arg("handle"), nb::arg("owner").none(), nb::arg("device"),
+          nb::sig("def _release_on(self, stream: object, handle: int, owner: StreamOwner | None, device: int) -> None"),
+          "close(stream=...) without questions.")
+      .def(
+          "_record_use",
+          [](PyLease& self, const nb::int_& handle, const PyStream* owner, const nb::int_& device) {
+            const StreamName stream = name_of_stream(handle, owner, device);
+            without_gil([&] { self->record_use(stream); });
+          },
+          nb::arg("handle"), nb::arg("owner").none(), nb::arg("device"));
+}
+
+}  // namespace memlake::bindings

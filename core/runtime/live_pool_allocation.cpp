@@ -1,0 +1,157 @@
+// The part of LivePool that serves requests: the streams that they name, the waits that they need, and their memory.
+
+#include <exception>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/interrupt.hpp"
+#include "driver/relaxed_capture.hpp"
+#include "runtime/live_pool.hpp"
+
+namespace memlake {
+
+namespace {
+
+// So often an operation begins anew because it had to wait. Each time it has got further, unless other threads use the
+// same streams.
+constexpr int kMostWaits = 64;
+
+}  // namespace
+
+StreamId LivePool::number_of(const StreamName& stream, bool may_be_elsewhere) {
+  if (stream.handle == kPerThreadStream)
+    return events_.number_of({.handle = stream.handle, .device = stream.device, .thread = this_thread_number()});
+  if (stream.owner != nullptr || !is_created(stream.handle)) return events_.number_of(stream);
+  const std::uint64_t identity = stream_identity(*given_.front(), stream.handle);
+  if (const auto known = streams_.known_number_of({.handle = stream.handle, .identity = identity})) return *known;
+  const StreamName located = events_.locate(stream.handle, identity);
+  if (located.device == devices_.size() && !may_be_elsewhere)
+    throw Error(ErrorKind::invalid_argument,
+                "the stream is a stream of another device than those of the pool, where the memory is; use a stream of "
+                "one of them, or the default stream");
+  return events_.number_of(located);
+}
+
+KnownStream LivePool::known_stream(const StreamName& stream) {
+  const auto lock = open_lock();
+  return streams_.known(number_of(stream));
+}
+
+std::optional<Lease> LivePool::allocate_at_once(Bytes requested) {
+  if (!can_undo()) return std::nullopt;  // allocate() says why
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock || !pool_) return std::nullopt;
+  Block* block = pool_->allocate_cached(requested, 0);
+  if (block == nullptr) return std::nullopt;
+  return Lease(shared_from_this(), block, requested, streams_.known(0), sharing_.is_default_space);
+}
+
+template <class Work>
+auto LivePool::waiting(std::unique_lock<Lock>& lock, Work&& work) {
+  struct Throwing {
+    DriverEvents& events;
+    Throwing(DriverEvents& of, std::optional<KnownStream> granted) : events(of) { events.begin_throwing(granted); }
+    ~Throwing() { events.end_throwing(); }
+  };
+  std::optional<KnownStream> granted;
+  for (int waits = 0; waits < kMostWaits; ++waits) {
+    std::optional<HostWait> wait;
+    try {
+      const Throwing throwing(events_, granted);
+      return work();
+    } catch (HostWait& thrown) {
+      wait.emplace(std::move(thrown));
+    }
+    granted = wait_unlocked(lock, *wait);
+  }
+  return work();
+}
+
+std::optional<KnownStream> LivePool::wait_unlocked(std::unique_lock<Lock>& lock, const HostWait& wait) {
+  const StreamId stream = wait.stream.value_or(KnownStream{}).number;
+  const std::uint64_t freed_before = pool_->begin_host_wait(stream);
+  lock.unlock();
+  std::exception_ptr error;
+  try {
+    wait_interruptibly([wait = wait.wait, driver = events_.driver()] {
+      const RelaxedCapture relaxed(driver);
+      wait();
+    });
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  require_open_locked();
+  const bool is_unchanged = pool_->end_host_wait(stream) == freed_before;
+  if (error != nullptr) std::rethrow_exception(error);
+  events_.note_waited(wait);
+  return is_unchanged ? wait.stream : std::nullopt;
+}
+
+Block* LivePool::allocate_waiting(std::unique_lock<Lock>& lock, Space& space, Bytes requested, StreamId stream) {
+  Block* block = waiting(lock, [&] { return pool_->allocate_from(space, requested, stream); });
+  pool_->count_due_retry();
+  return block;
+}
+
+std::optional<Lease> LivePool::allocate_free(Bytes requested, KnownStream stream) {
+  if (!can_undo()) return std::nullopt;
+  std::unique_lock lock(mutex_);
+  return pool_ ? allocate_free_locked(lock, requested, stream) : std::nullopt;
+}
+
+std::optional<Lease> LivePool::allocate_free(Bytes requested, CUstream stream) {
+  if (!can_undo()) return std::nullopt;
+  std::unique_lock lock(mutex_);
+  if (!pool_) return std::nullopt;
+  StreamName name{.handle = stream};
+  if (is_created(stream)) name.identity = stream_identity(*given_.front(), stream);
+  if (stream == kPerThreadStream) name.thread = this_thread_number();
+  const auto number = streams_.known_number_of(name);
+  return number ? allocate_free_locked(lock, requested, streams_.known(*number)) : std::nullopt;
+}
+
+std::optional<Lease> LivePool::allocate_free_locked(std::unique_lock<Lock>& lock, Bytes requested, KnownStream stream) {
+  if (!streams_.is_current(stream)) return std::nullopt;
+  // The answer notes the end of a stream that is gone.
+  if (stream.number != 0 && (events_.is_capturing(stream.number) || !streams_.is_current(stream))) return std::nullopt;
+  Block* block = pool_->allocate_cached(requested, stream.number);
+  if (block == nullptr)
+    block = waiting(lock, [&] { return pool_->allocate_free(pool_->default_space(), requested, stream.number); });
+  if (block == nullptr) return std::nullopt;
+  return Lease(shared_from_this(), block, requested, stream, sharing_.is_default_space);
+}
+
+std::optional<Lease> LivePool::allocate(Bytes requested, const StreamName& stream, Shortage& shortage,
+                                        std::optional<bool> is_shareable) {
+  require_not_capturing(stream);
+  auto lock = open_lock();
+  const StreamId number = waiting(lock, [&] { return number_of(stream); });
+  if (requested.count == 0) return Lease(shared_from_this(), streams_.known(number));
+  const bool wants_shareable = is_shareable.value_or(sharing_.is_default_space);
+  Block* block = allocate_waiting(lock, space_for(wants_shareable), requested, number);
+  if (block != nullptr) return Lease(shared_from_this(), block, requested, streams_.known(number), wants_shareable);
+  shortage = shortage_locked();
+  return std::nullopt;
+}
+
+bool LivePool::preallocate(Bytes size, const StreamName& stream, Shortage& shortage) {
+  require_not_capturing(stream);
+  auto lock = open_lock();
+  if (size.count == 0 || waiting(lock, [&] { return pool_->preallocate(size, number_of(stream)); })) {
+    pool_->count_due_retry();
+    return true;
+  }
+  shortage = shortage_locked();
+  return false;
+}
+
+void LivePool::release_cached() {
+  auto lock = open_lock();
+  waiting(lock, [&] {
+    pool_->release_cached();
+    return true;
+  });
+}
+
+}  // namespace memlake

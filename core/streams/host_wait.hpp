@@ -1,0 +1,21 @@
+#pragma once
+
+// HostWait: thrown where an operation of a pool would have to wait for a stream, if its caller holds the pool's lock
+// and can begin the operation anew. The caller unlocks the pool, waits, locks it and tries again; other threads use the
+// pool meanwhile. The operation has changed nothing that is live or pending, as behind every error.
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "streams/stream_table.hpp"
+
+namespace memlake {
+
+struct HostWait {
+  std::function<void()> wait;              ///< to be called without the lock; keeps what it needs
+  std::optional<KnownStream> stream = {};  ///< then all work that was queued on this stream before is complete
+  std::vector<KnownStream> ended = {};     ///< then all work of these streams is complete, which had ended before
+};
+
+}  // namespace memlake

@@ -1,0 +1,120 @@
+// A thread that waits for a stream does not keep others from the pool.
+
+#include <thread>
+
+#include "base/interrupt.hpp"
+#include "blocking_driver.hpp"
+#include "driver/transfer.hpp"
+#include "emulated.hpp"
+#include "policies/registry/registry.hpp"
+#include "random_program.hpp"
+
+namespace memlake {
+namespace {
+
+using test::expect_sound;
+using test::OwnStream;
+using test::take;
+
+std::shared_ptr<LivePool> make(const std::shared_ptr<Device>& device, const std::string& policy) {
+  return LivePool::make({device}, choose_policy(policy).space_maker({}), {});
+}
+
+/// A pool in which a request for 50 MiB must wait for a stream that does not go on by itself.
+struct Waiting {
+  test::EmulatedDevices devices{"devices=1,memory=64MiB,backing=none"};
+  test::BlockingDriver driver{test::emulator().driver()};
+  std::shared_ptr<Device> device = std::make_shared<Device>(devices[0], driver);
+  OwnStream busy{device};
+  OwnStream other{device};
+  std::shared_ptr<LivePool> pool;
+  std::uint64_t gate = 0;
+
+  /// `is_own`: the memory was allocated for the busy stream; else that stream has only used it.
+  explicit Waiting(const std::string& policy, bool is_own = false) : pool(make(device, policy)) {
+    if (pool->reuse_rules()) pool->set_reuse_rules({true, true, false});
+    take(*pool, {4096}).close();  // for the default stream, at once
+    Lease lease = take(*pool, MiB * 40, is_own ? busy.name() : other.name());
+    gate = test::emulator().emulator().hold(busy.owner->handle());
+    fill(*device, lease.address(), 1, MiB * 40, busy.owner->handle());
+    if (!is_own) lease.record_use(busy.name());
+    lease.close();
+  }
+};
+
+TEST(while_a_thread_waits_for_a_stream_others_get_memory_that_is_there) {
+  const std::pair<const char*, bool> cases[] = {
+      {"lake", false},    {"lake", true},       {"lake,aliasing:none", false}, {"lake,aliasing:none", true},
+      {"caching", false}, {"expandable", true}, {"expandable", false},         {"stitch", true},
+      {"stitch", false}};
+  for (const auto& [policy, is_own] : cases) {
+    Waiting waiting(policy, is_own);
+    LivePool& pool = *waiting.pool;
+    waiting.driver.block(Call::cuEventSynchronize);
+    bool was_served = false;
+    std::thread thread([&] {
+      Shortage shortage;
+      was_served = pool.allocate(MiB * 50, waiting.other.name(), shortage).has_value();
+    });
+    waiting.driver.wait_for_call();
+    EXPECT(pool.stats().host_waits > 0);
+    take(pool, {4096}).close();
+    expect_sound(pool);
+    test::emulator().emulator().open_gate(waiting.gate);
+    waiting.driver.let_go();
+    thread.join();
+    EXPECT(was_served);
+    expect_sound(pool);
+  }
+}
+
+TEST(a_pool_can_be_closed_while_a_thread_waits) {
+  Waiting waiting("lake");
+  waiting.driver.block(Call::cuEventSynchronize);
+  bool was_refused = false;
+  std::thread thread([&] {
+    Shortage shortage;
+    try {
+      static_cast<void>(waiting.pool->allocate(MiB * 50, waiting.other.name(), shortage));
+    } catch (const Error& error) {
+      was_refused = error.kind() == ErrorKind::closed;
+    }
+  });
+  waiting.driver.wait_for_call();
+  test::emulator().emulator().open_gate(waiting.gate);
+  waiting.pool->close();
+  waiting.driver.let_go();
+  thread.join();
+  EXPECT(was_refused);
+}
+
+TEST(a_wait_that_is_interrupted_changes_nothing) {
+  for (const char* policy : {"lake", "expandable", "stitch"}) {
+    Waiting waiting(policy);
+    Shortage shortage;
+    bool was_interrupted = false;
+    try {
+      const InterruptScope scope([] { return true; });
+      static_cast<void>(waiting.pool->allocate(MiB * 50, waiting.other.name(), shortage));
+    } catch (const Interrupted&) {
+      was_interrupted = true;
+    }
+    EXPECT(was_interrupted);
+    expect_sound(*waiting.pool);
+    test::emulator().emulator().open_gate(waiting.gate);
+    EXPECT(waiting.pool->allocate(MiB * 50, waiting.other.name(), shortage).has_value());
+    expect_sound(*waiting.pool);
+    waiting.device->synchronize();
+  }
+}
+
+TEST(an_error_of_a_wait_reaches_the_caller_also_from_another_thread) {
+  const InterruptScope scope([] { return false; });
+  EXPECT_ERROR(config, wait_interruptibly([] { throw Error(ErrorKind::config, "no"); }));
+  int runs = 0;
+  wait_interruptibly([&] { ++runs; });
+  EXPECT_EQ(runs, 1);
+}
+
+}  // namespace
+}  // namespace memlake

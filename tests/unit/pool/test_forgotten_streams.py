@@ -1,0 +1,119 @@
+"""Streams that have ended are forgotten, and their memory serves others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import memlake
+from memlake import emulator
+
+if TYPE_CHECKING:
+    from memlake import EmulatedDevice, Pool
+    from memlake.integrations.pytest_plugin import EmulatorFixture
+
+MIB = 2**20
+STREAMS = 5000
+
+
+@pytest.fixture
+def gpu(memlake_emulator: EmulatorFixture) -> EmulatedDevice:
+    return memlake_emulator.emulate(memory="8GiB", backing="none")[0]
+
+
+@pytest.mark.parametrize("policy", ["lake", "expandable", "caching", "stitch", "driver", "direct"])
+def test_many_streams_one_after_another_are_like_one(gpu: EmulatedDevice, policy: str) -> None:
+    pool = memlake.Pool(gpu, policy)
+    held = calls = 0
+    for number in range(STREAMS):
+        stream = gpu.create_stream()
+        with memlake.driver.counting(gpu) as counts:
+            pool.allocate(3 * MIB, stream=stream).close()
+        stream.close()
+        if number == 10:
+            held, calls = pool.stats().held, sum(counts.calls.values())
+    assert pool._stream_count == 2
+    assert pool.stats().held == held
+    assert sum(counts.calls.values()) == calls
+    pool.check()
+
+
+def test_memory_of_a_stream_that_has_ended_serves_others_before_new_memory(gpu: EmulatedDevice) -> None:
+    pool = memlake.Pool(gpu)
+    stream = gpu.create_stream()
+    pool.allocate("100MiB", stream=stream).close()
+    held = pool.stats().held
+    stream.close()
+    pool.allocate("100MiB").close()
+    assert pool.stats().held == held
+    pool.check()
+
+
+@pytest.mark.parametrize("policy", ["lake", "expandable", "caching", "stitch"])
+def test_memory_under_work_of_a_stream_that_has_ended_serves_no_other(
+    memlake_emulator: EmulatorFixture, policy: str
+) -> None:
+    (gpu,) = memlake_emulator.emulate(memory="1GiB", streams="manual")
+    pool = memlake.Pool(gpu, policy)
+    stream = gpu.create_stream()
+    buffer = pool.allocate("100MiB", stream=stream)
+    place = buffer.ptr
+    buffer.fill(1, stream=stream)
+    buffer.close()
+    stream.close()
+    new = gpu.create_stream()
+    for other in (None, new):
+        with pool.allocate("100MiB", stream=other) as another:
+            assert not place <= another.ptr < place + 100 * MIB
+    gpu.synchronize()
+    pool.check()
+
+
+def test_a_live_buffer_of_a_stream_that_has_ended_can_be_used_and_freed(gpu: EmulatedDevice, pool: Pool) -> None:
+    stream = gpu.create_stream()
+    buffer = pool.allocate("4MiB", stream=stream)
+    stream.close()
+    new = gpu.create_stream()
+    pool.allocate("4MiB", stream=new).close()
+    with pytest.raises(memlake.ClosedError, match="stream of the buffer is closed"):
+        _ = buffer.stream
+    buffer.fill(1, stream=new)
+    buffer.close()
+    pool.allocate("4MiB", stream=new).close()
+    pool.check()
+
+
+def test_tables_of_streams_shrink_when_the_pool_is_trimmed(gpu: EmulatedDevice) -> None:
+    pool = memlake.Pool(gpu)
+    streams = [gpu.create_stream() for _ in range(200)]
+    for stream in streams:
+        pool.allocate(3 * MIB, stream=stream).close()
+    assert pool._stream_count == 201
+    for stream in streams:
+        stream.close()
+    pool.trim()
+    assert pool.stats().held == 0
+    for _ in range(400):  # each looks at a few numbers
+        stream = gpu.create_stream()
+        pool.allocate(3 * MIB, stream=stream).close()
+        stream.close()
+    assert pool._stream_count <= 201
+    pool.check()
+
+
+def test_work_that_is_held_keeps_the_number_of_its_stream(gpu: EmulatedDevice) -> None:
+    pool = memlake.Pool(gpu)
+    stream = gpu.create_stream()
+    gate = emulator.hold(stream)
+    with pool.allocate("4MiB", stream=stream) as buffer:
+        buffer.fill(1, stream=stream)
+    stream.close()
+    for _ in range(5):
+        new = gpu.create_stream()
+        pool.allocate("4MiB", stream=new).close()
+        new.close()
+    assert pool._stream_count == 3
+    gate.open()
+    gpu.synchronize()
+    pool.check()
