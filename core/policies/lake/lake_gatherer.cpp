@@ -56,6 +56,9 @@ LakeBlock* LakeGatherer::carry_out(Plan plan, Lane& lane, Bytes size, Aliasing l
 
   LakeBlock* hole = plan.place.hole;
   if (hole->address < mapped.lowest) hole = map_.cut(hole, mapped.lowest - hole->address);
+  // Another stream may use moved chunks when the lane's stream has passed the waits for them that are queued above. So
+  // the bytes that are left over of them count as freed now, and not when the addresses were used last.
+  if (!plan.moved.empty() && !leaves_first) hole->freed_at = waits_.clock.now(lane.stream);
   if (!mapped.pieces.empty()) return show(plan, hole, std::move(mapped), size);
   map_.watch.mapped({hole->address, hole->size}, lane.stream);
   hole->state = BlockState::free;

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import memlake
+from memlake import emulator
 from memlake.policies import LakeOptions
 from memlake.trace import load_example
 
@@ -111,3 +112,34 @@ def test_a_wrong_level_is_refused_with_the_levels() -> None:
         LakeOptions(aliasing="some")
     with pytest.raises(memlake.ConfigError, match="auto, none, whole or prefix"):
         memlake.policy("lake,aliasing:some")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_bytes_left_over_of_moved_chunks_wait_for_the_work_on_them(
+    memlake_emulator: EmulatorFixture, level: str
+) -> None:
+    (gpu,) = memlake_emulator.emulate(memory="64MiB", streams="manual")
+    host = memlake.Pool(gpu, location="host")
+    with memlake.Pool(gpu, LakeOptions(aliasing=level)) as pool:
+        first, second, third = (gpu.create_stream() for _ in range(3))
+        buffers = [pool.allocate("8MiB", stream=first) for _ in range(8)]
+        seen = [host.allocate("8MiB") for _ in range(4)]
+        for buffer in buffers:
+            buffer.fill(1, stream=first)
+        first.sync()
+        for buffer, copy in zip(buffers[::2], seen, strict=True):
+            buffer.copy_to(copy, stream=first)
+            buffer.close()
+        third.wait(second)  # before the request below, so it says nothing about the chunks that the request moves
+        most = pool.allocate("27MiB", stream=second)
+        rest = pool.allocate("4MiB", stream=third)
+        rest.fill(7, stream=third)
+        emulator.step(third, 50)  # as far as its waits let it
+        for stream in (first, second, third):
+            stream.sync()
+        for copy in seen:
+            assert copy.numpy().min() == copy.numpy().max() == 1
+            copy.close()
+        for buffer in (most, rest, *buffers[1::2]):
+            buffer.close()
+    host.close()
