@@ -41,8 +41,9 @@ void Contexts::check_alive(std::uint64_t handle) {
   if (context == nullptr || context->is_ending)
     refuse(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the context ", Hex{handle}, " was destroyed");
   if (context->sticky != CUDA_SUCCESS)
-    refuse(context->sticky, "earlier work on device ", context->device->ordinal,
-           " failed; its context answers this error until it is destroyed");
+    throw ContextLost{{context->sticky, text("earlier work on device ", context->device->ordinal,
+                                             " failed; its context answers this error until it is destroyed")},
+                      handle};
 }
 
 Context& Contexts::current() {

@@ -34,6 +34,12 @@ struct Context {
   std::set<std::uint64_t> peers;  ///< contexts whose plain allocations this one may access (cuCtxEnablePeerAccess)
 };
 
+/// The refusal of a call on a context that failed work has lost. The program learns by it that nothing of the context
+/// runs any more.
+struct ContextLost : Refusal {
+  std::uint64_t context;
+};
+
 class Contexts {
  public:
   Context& create(Device& device, bool is_primary, unsigned flags);

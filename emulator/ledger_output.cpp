@@ -81,7 +81,10 @@ std::string Driver::write_json() {
   pools.reclaim();
   Json json;
   json.object([&] {
-    write_all(json, "devices", devices.all(), [&](const auto& device) {
+    std::vector<const Device*> open;
+    for (const auto& device : devices.all())
+      if (device->is_open) open.push_back(device.get());
+    write_all(json, "devices", open, [&](const Device* device) {
       json.field("ordinal", device->ordinal);
       json.field("name", device->config.name);
       json.field("total", device->config.memory);
@@ -93,7 +96,6 @@ std::string Driver::write_json() {
       json.field("aliasing", word_of(device->config.aliasing));
       json.field("granularity", device->config.granularity);
       json.field("recommended", device->config.recommended);
-      json.field("is_open", device->is_open);
     });
     write_all(json, "reservations", mappings.reservations(), [&](const auto& entry) {
       const Reservation& reservation = entry.second;

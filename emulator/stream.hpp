@@ -160,6 +160,8 @@ class Streams {
   Clock synchronize(Lock& lock, Stream& stream);
   Clock synchronize_context(Lock& lock, const Context& context);
   void synchronize_device(Lock& lock, const Device& device);
+  /// A call told the program that the context is lost: what runs on memory ends, the rest never runs.
+  void see_lost(Lock& lock, std::uint64_t context);
   /// Throws a violation if the wait would never end.
   void wait(Lock& lock, const CompletionRef& completion);
 

@@ -221,6 +221,17 @@ void Streams::synchronize_device(Lock& lock, const Device& device) {
     if (context.device == &device) order_.see_ended(handle);
 }
 
+void Streams::see_lost(Lock& lock, std::uint64_t context) {
+  const auto is_using_memory = [&](const auto& entry) {
+    const Stream& stream = *entry.second;
+    return stream.context == context && stream.is_busy && !stream.queue.front()->work.touches.empty();
+  };
+  changed_.wait(lock, [&] { return std::ranges::none_of(streams_, is_using_memory); });
+  for (const auto& [handle, stream] : streams_)
+    if (stream->context == context) order_.see(stream->before);
+  order_.see_ended(context);
+}
+
 std::uint64_t Streams::hold(Stream& stream, const Origin& origin) {
   const std::uint64_t gate = next_gate_++;
   closed_gates_.insert(gate);

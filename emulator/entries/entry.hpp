@@ -89,6 +89,10 @@ CUresult enter(Call call, const void* caller, Body&& body, Need need = Need::ini
       } else {
         return body(session);
       }
+    } catch (const ContextLost& lost) {
+      if (!session.lock.owns_lock()) session.lock.lock();
+      driver.streams.see_lost(session.lock, lost.context);
+      return answer(lost);
     } catch (const Violation& violation) {
       if (!session.lock.owns_lock()) session.lock.lock();
       return answer(driver, origin, violation);

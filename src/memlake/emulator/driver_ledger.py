@@ -56,7 +56,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class DeviceEntry:
-    """An emulated device; `managed` is how much managed memory lies in its memory."""
+    """An emulated device that is open; `managed` is how much managed memory lies in its memory."""
 
     ordinal: int
     name: str
@@ -69,7 +69,6 @@ class DeviceEntry:
     aliasing: str
     granularity: int
     recommended: int
-    is_open: bool
 
 
 @dataclass(frozen=True)
@@ -380,7 +379,7 @@ class Ledger:
         )
 
     def __str__(self) -> str:
-        lines = [_device_line(device, self.held(device.ordinal)) for device in self.devices if device.is_open]
+        lines = [_device_line(device, self.held(device.ordinal)) for device in self.devices]
         lines += _section(
             "reservation", self.reservations, lambda entry: f"{_place(entry)}, {format_bytes(entry.mapped)} mapped"
         )

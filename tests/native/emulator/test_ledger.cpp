@@ -137,8 +137,21 @@ PROCESS_TEST(the_ledger_is_json_with_the_oddest_names) {
   EXPECT(violation_says("odd \"kernel\""));
   const std::string text = ledger();
   Reader(text).read_all();
-  EXPECT(text.find("\"is_open\":true") != std::string::npos);
+  EXPECT(text.find("\"profile\":\"strict\"") != std::string::npos);
   must(memlakeEmulatorOpen(gate));
+}
+
+PROCESS_TEST(the_ledger_does_not_grow_by_devices_that_were_closed) {
+  const World world("backing=none,memory=64MiB");
+  const std::size_t before = ledger().size();
+  for (int i = 0; i < 100; ++i) {
+    int first = 0;
+    int count = 0;
+    must(memlakeEmulatorAddDevices("backing=none,memory=64MiB,name=closed", &first, &count));
+    must(memlakeEmulatorCloseDevices(first, 1));
+  }
+  EXPECT(ledger().find("closed") == std::string::npos);
+  EXPECT_EQ(ledger().size(), before);
 }
 
 PROCESS_TEST(the_ledger_says_how_much_room_it_needs_and_writes_nothing_into_less) {

@@ -53,8 +53,7 @@ def test_a_gate_of_a_closed_device_holds_nothing(memlake_emulator):
 
 
 def test_work_that_touches_what_it_may_not_loses_the_context(memlake_emulator):
-    # A wait that fails does not order the host behind the work, and the segment is dropped after it.
-    (gpu,) = memlake_emulator.emulate(memory="64MiB", relax=["inflight_unmap"])
+    (gpu,) = memlake_emulator.emulate(memory="64MiB")
     segment = vmm.Segment.create(gpu, "2MiB", access=())
     stream = gpu.create_stream()
     emulator.launch(stream, "bad work", writes=[(segment.address, 8)])
@@ -66,6 +65,23 @@ def test_work_that_touches_what_it_may_not_loses_the_context(memlake_emulator):
         gpu.synchronize()
     assert later.value.is_sticky
     assert not later.value.is_out_of_memory
+
+
+@pytest.mark.parametrize("is_known_before_the_wait", [True, False])
+def test_a_call_that_reports_the_lost_context_comes_after_its_work(memlake_emulator, is_known_before_the_wait):
+    (gpu,) = memlake_emulator.emulate(memory="64MiB")
+    segment, untouched = (vmm.Segment.create(gpu, "2MiB", access=access) for access in ((), None))
+    stream, other = gpu.create_stream(), gpu.create_stream()
+    never_run = emulator.hold(other)
+    emulator.launch(other, "work that is never run", writes=[untouched])
+    emulator.launch(stream, "bad work", writes=[(segment.address, 8)])
+    while is_known_before_the_wait and not any(entry.sticky for entry in emulator.ledger().contexts):
+        pass
+    with pytest.raises(DriverError, match="700"):
+        stream.sync()
+    segment.close()
+    untouched.close()
+    never_run.open()
 
 
 def test_ranges_are_memory_or_address_and_size(gpu):
