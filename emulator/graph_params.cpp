@@ -76,6 +76,8 @@ NodeParams copy_params(Driver& driver, const CUDA_MEMCPY3D& params, CUcontext co
     if (type < CU_MEMORYTYPE_HOST || type > CU_MEMORYTYPE_UNIFIED) invalid("memory type ", +type, " is unknown");
   }
   if (params.srcLOD != 0 || params.dstLOD != 0) invalid("srcLOD and dstLOD must be 0");
+  for (const std::uint64_t x : {params.srcXInBytes, params.dstXInBytes})
+    if (x > SIZE_MAX - params.WidthInBytes) invalid("rows of ", params.WidthInBytes, " bytes from byte ", x, " on");
   check_row(params.srcXInBytes + params.WidthInBytes, params.Height, params.Depth, params.srcPitch, params.srcHeight,
             "source");
   check_row(params.dstXInBytes + params.WidthInBytes, params.Height, params.Depth, params.dstPitch, params.dstHeight,
@@ -87,9 +89,13 @@ NodeParams copy_params(Driver& driver, const CUDA_MEMCPY3D& params, CUcontext co
     const std::uint64_t base = is_host ? reinterpret_cast<std::uint64_t>(host) : device;
     const char* name = is_write ? "destination" : "source";
     if (base == 0) invalid("the ", name, " is NULL");
-    const std::uint64_t slice = pitch * (rows != 0 ? rows : params.Height);
+    std::uint64_t slice = 0;
+    if (__builtin_mul_overflow(pitch, rows != 0 ? rows : params.Height, &slice))
+      invalid("the planes of the ", name, " are too large");
     const Side side = is_host ? Side::host : type == CU_MEMORYTYPE_DEVICE ? Side::device : Side::any;
-    const Box box{{base + x + y * pitch + z * slice, side, found}, pitch, slice};
+    Box box{{base, side, found}, pitch, slice};
+    move_to_corner(driver, box, {x, y, z}, name);
+    check_extent(box, extent);
     check_memory(driver, box.place, extent.span(box), is_write, name);
   };
   check(params.srcMemoryType, params.srcHost, params.srcDevice, params.srcXInBytes, params.srcY, params.srcZ,
@@ -110,6 +116,7 @@ NodeParams fill_params(Driver& driver, const CUDA_MEMSET_NODE_PARAMS_v2& params)
   const Extent extent{params.width * params.elementSize, params.height};
   if (params.height > 1 && params.pitch < extent.width) invalid("the pitch is less than the width");
   const Box box{{params.dst, Side::device, driver.contexts.find(handle)}, params.pitch, 0};
+  check_extent(box, extent);
   check_memory(driver, box.place, extent.span(box), true, "destination");
   FillNode node{params};
   node.params.ctx = reinterpret_cast<CUcontext>(handle);

@@ -55,6 +55,12 @@ bool MemoryMap::is_pinned(std::uint64_t address, std::uint64_t size) const {
   return host != nullptr && address + size <= host->address + host->size;
 }
 
+bool MemoryMap::is_same_kind(std::uint64_t base, std::uint64_t address) const {
+  if (arena_.contains(base) != arena_.contains(address)) return false;
+  const HostAllocation* pinned = plain_.find_host(base);
+  return pinned == nullptr || plain_.find_host(address) == pinned;
+}
+
 std::string MemoryMap::why_not_pooled(const Context& context, const PoolAllocation& pooled, const Touch& touch,
                                       bool is_kernel) {
   if (!pooled.contains(touch.address, touch.size))
@@ -109,8 +115,10 @@ std::string MemoryMap::why_not(const Context& context, const Touch& touch, bool 
     } else if (arena_.contains(at)) {
       const bool is_reserved = mappings_.find_reservation(at) != nullptr;
       return text("nothing is ", is_reserved ? "mapped" : "allocated", " at ", Hex{at});
-    } else if (is_kernel && step.host == nullptr) {
-      return text(Hex{at}, " is pageable host memory, out of a device's reach");
+    } else if (step.host == nullptr && (is_kernel || at > touch.address)) {
+      return is_kernel ? text(Hex{at}, " is pageable host memory, out of a device's reach")
+                       : text("the range from ", Hex{touch.address}, " to ", Hex{end},
+                              " runs over the end of the pinned host memory, ", Hex{at});
     }
     at = std::min(step.end, end);
   }

@@ -38,6 +38,10 @@ class MemoryMap {
   /// Whether the whole range is pinned or registered host memory, or memory of a host pool.
   [[nodiscard]] bool is_pinned(std::uint64_t address, std::uint64_t size) const;
 
+  /// Whether an address that was calculated from another one is still what that one was: device memory, the same pinned
+  /// host memory, or host memory of the program.
+  [[nodiscard]] bool is_same_kind(std::uint64_t base, std::uint64_t address) const;
+
   /// The time of a check: at the program's call, or when the stream reaches the work. Memory that is freed in stream
   /// order no longer exists for later calls, but still exists for work that was queued before the free.
   enum class Moment { call, work };

@@ -83,6 +83,26 @@ void fill_row(std::uint64_t bytes, std::uint64_t size, unsigned value) {
 
 }  // namespace
 
+void check_extent(const Box& box, const Extent& extent) {
+  std::uint64_t rows = 0;
+  std::uint64_t planes = 0;
+  std::uint64_t end = 0;
+  if (__builtin_mul_overflow(box.pitch, extent.height - 1, &rows) ||
+      __builtin_mul_overflow(box.slice, extent.depth - 1, &planes) || __builtin_add_overflow(rows, planes, &end) ||
+      __builtin_add_overflow(end, extent.width, &end) || __builtin_add_overflow(end, box.place.address, &end))
+    invalid("the range at ", Hex{box.place.address}, " wraps around");
+}
+
+void move_to_corner(const Driver& driver, Box& box, const Corner& corner, const char* name) {
+  if (corner.y == SIZE_MAX || corner.z == SIZE_MAX) invalid("the coordinates of the ", name, " are too large");
+  check_extent(box, {corner.x, corner.y + 1, corner.z + 1});
+  const std::uint64_t base = box.place.address;
+  box.place.address += corner.z * box.slice + corner.y * box.pitch + corner.x;
+  if (!driver.memory.is_same_kind(base, box.place.address))
+    invalid("the corner of the box, ", Hex{box.place.address}, ", is outside of the memory of the ", name, " at ",
+            Hex{base});
+}
+
 void check_place(const Driver& driver, const Place& place, std::uint64_t size, bool is_write, const char* name) {
   const MemoryMap& memory = driver.memory;
   if (place.address == 0) invalid("the ", name, " is NULL");

@@ -39,6 +39,19 @@ struct Extent {
   }
 };
 
+/// Where a box begins: bytes in a row, rows, planes.
+struct Corner {
+  std::uint64_t x;
+  std::uint64_t y;
+  std::uint64_t z;
+};
+
+/// Throws 1 if the box has more bytes than there are addresses behind its place. pre: no extent is 0.
+void check_extent(const Box& box, const Extent& extent);
+
+/// Moves the place of the box from the start of its memory to its corner. Throws 1 if that is outside of this memory.
+void move_to_corner(const Driver& driver, Box& box, const Corner& corner, const char* name);
+
 /// Throws 1 if an address is not on its side, or the context may not access the memory.
 void check_place(const Driver& driver, const Place& place, std::uint64_t size, bool is_write, const char* name);
 

@@ -58,11 +58,8 @@ Box box_of(Session& session, const Operand& operand, const Extent& extent, bool 
               operand.name);
     if (__builtin_mul_overflow(box.pitch, operand.height, &box.slice)) invalid("the ", operand.name, " is too large");
   }
-  // The corner may lie at any coordinates; copy() checks the extent from there on.
-  if (operand.y == SIZE_MAX || operand.z == SIZE_MAX)
-    invalid("the coordinates of the ", operand.name, " are too large");
-  check_extent(box, {operand.x, operand.y + 1, operand.z + 1});
-  box.place.address += operand.z * box.slice + operand.y * box.pitch + operand.x;
+  // copy() checks the extent from the corner on.
+  move_to_corner(session.driver, box, {operand.x, operand.y, operand.z}, operand.name);
   return box;
 }
 

@@ -28,7 +28,8 @@ MEMLAKE_EXPORT CUresult cuCtxSetLimit(int limit, size_t value) {
 
 MEMLAKE_EXPORT CUresult cuCtxGetLimit(size_t* value, int limit) {
   return enter(Call::cuCtxGetLimit, MEMLAKE_CALLER, [&](Session& session) {
-    required(value, "value") = limit_of(session.driver.contexts.current(), limit);
+    required(value, "value");
+    *value = limit_of(session.driver.contexts.current(), limit);
   });
 }
 

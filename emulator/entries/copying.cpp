@@ -43,16 +43,6 @@ void run_and_wait(Session& session, Stream& stream, Work work) {
   session.driver.contexts.check_alive(context);  // work in front may have failed, and then nothing was copied
 }
 
-void check_extent(const Box& box, const Extent& extent) {
-  std::uint64_t rows = 0;
-  std::uint64_t planes = 0;
-  std::uint64_t end = 0;
-  if (__builtin_mul_overflow(box.pitch, extent.height - 1, &rows) ||
-      __builtin_mul_overflow(box.slice, extent.depth - 1, &planes) || __builtin_add_overflow(rows, planes, &end) ||
-      __builtin_add_overflow(end, extent.width, &end) || __builtin_add_overflow(end, box.place.address, &end))
-    invalid("the range at ", Hex{box.place.address}, " wraps around");
-}
-
 namespace {
 
 /// Whether a synchronous function must wait for its work on this memory.

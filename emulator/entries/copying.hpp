@@ -35,9 +35,6 @@ void fill(Session& session, CUstream stream, Box destination, unsigned value, un
 /// Waits until the work has run. Throws what lost the context meanwhile.
 void run_and_wait(Session& session, Stream& stream, Work work);
 
-/// Throws 1 if the rows of a box go on beyond the addresses that there are.
-void check_extent(const Box& box, const Extent& extent);
-
 inline Place device_place(CUdeviceptr address) { return {address, Side::device, nullptr}; }
 inline Place any_place(CUdeviceptr address) { return {address, Side::any, nullptr}; }
 inline Place host_place(const void* pointer) { return {reinterpret_cast<std::uint64_t>(pointer), Side::host, nullptr}; }
