@@ -353,8 +353,8 @@ void bind_questions(nb::class_<PyPool>& pool) {
           nb::sig("def _stats(self) -> dict[str, typing.Any]"))
       .def(
           "_snapshot", [](const PyPool& self) { return to_column(without_gil([&] { return self.core->snapshot(); })); },
-          "Rows of eleven 64-bit numbers: segment, its size, its page, block, its size, requested, stream, state, is "
-          "small, id, how much of it was spilled to the host.")
+          "Rows of thirteen 64-bit numbers: segment, its size, its page, block, its size, requested, stream, state, is "
+          "small, id, how much of it was spilled to the host, and the two numbers of its graph pool.")
       .def("_find_broken_invariant",
            [](const PyPool& self) { return without_gil([&] { return self.core->find_broken_invariant(); }); })
       .def("_start_recording", [](const PyPool& self) { without_gil([&] { self.core->start_recording(); }); })
@@ -362,11 +362,15 @@ void bind_questions(nb::class_<PyPool>& pool) {
           "_stop_recording",
           [](const PyPool& self) {
             const RowLog log = without_gil([&] { return self.core->stop_recording(); });
+            nb::list pools;
+            for (const GraphPoolId& id : log.pools()) pools.append(nb::make_tuple(id.first, id.second));
             return nb::make_tuple(to_column(log.op()), to_column(log.id()), to_column(log.bytes()),
-                                  to_column(log.stream()), to_column(log.time_us()));
+                                  to_column(log.stream()), to_column(log.time_us()), to_column(log.pool()), pools);
           },
-          nb::sig("def _stop_recording(self) -> tuple[bytes, bytes, bytes, bytes, bytes]"),
-          "The columns as bytes: operation u8, id u64, bytes u64, stream u32, time in microseconds i64.");
+          nb::sig("def _stop_recording(self) -> tuple[bytes, bytes, bytes, bytes, bytes, bytes, list[tuple[int, "
+                  "int]]]"),
+          "The columns as bytes: operation u8, id u64, bytes u64, stream u32, time in microseconds i64, graph pool u32\n"
+          "(empty if no row has one); and the graph pools, the first for none.");
 }
 
 }  // namespace
@@ -386,6 +390,7 @@ void bind_pool(nb::module_& m) {
   bind_lease(m);
   auto pool = nb::class_<PyPool>(m, "Pool", "A pool of one device; memlake.Pool is made of it.");
   bind_live_pool(pool);
+  bind_graph_pools(pool);
   bind_questions(pool);
 }
 

@@ -1,8 +1,11 @@
 #include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <memory>
+#include <optional>
+#include <span>
 #include <tuple>
 
 #include "bindings.hpp"
@@ -94,8 +97,10 @@ void bind_replay(nb::module_& m) {
       [](Library& emulator, const std::string& policy, const Column<std::uint8_t>& op, const Column<std::uint32_t>& id,
          const Column<std::uint64_t>& bytes, const Column<std::uint16_t>& stream, const nb::int_& capacity,
          const nb::object& limit, const std::string& events, const nb::int_& lag, bool goes_on,
-         const nb::int_& rows_per_sample, const nb::int_& first_sample) {
-        if (op.size() != id.size() || op.size() != bytes.size() || op.size() != stream.size())
+         const nb::int_& rows_per_sample, const nb::int_& first_sample,
+         const std::optional<Column<std::uint32_t>>& pool) {
+        if (op.size() != id.size() || op.size() != bytes.size() || op.size() != stream.size() ||
+            (pool && op.size() != pool->size()))
           throw nb::value_error("the columns have different lengths");
         const ReplaySettings settings{
             .policy = choose_policy(policy),
@@ -106,14 +111,16 @@ void bind_replay(nb::module_& m) {
             .goes_on = goes_on,
             .rows_per_sample = to_count(rows_per_sample, "rows_per_sample"),
             .first_sample = to_count(first_sample, "first_sample")};
-        const TraceColumns trace{as_span(op), as_span(id), as_span(bytes), as_span(stream)};
+        const TraceColumns trace{as_span(op), as_span(id), as_span(bytes), as_span(stream),
+                                 pool ? as_span(*pool) : std::span<const std::uint32_t>{}};
         return without_gil([&] { return run_replay(emulator, trace, settings); });
       },
       nb::arg("emulator"), nb::arg("policy"), nb::arg("op"), nb::arg("id"), nb::arg("bytes"), nb::arg("stream"),
       nb::arg("capacity"), nb::arg("limit").none(), nb::arg("events"), nb::arg("lag"), nb::arg("goes_on"),
-      nb::arg("rows_per_sample"), nb::arg("first_sample") = 0,
+      nb::arg("rows_per_sample"), nb::arg("first_sample") = 0, nb::arg("pool") = nb::none(),
       "Replays a trace on an emulated device of `capacity` bytes that exists for this call. policy: its name with its\n"
-      "options, as parse_policy() takes them. limit: what may be held, None for no limit. Runs without the GIL.");
+      "options, as parse_policy() takes them. limit: what may be held, None for no limit. pool: the graph pool of each row, 0 for none. "
+      "Runs without the GIL.");
 }
 
 }  // namespace memlake::bindings

@@ -84,4 +84,7 @@ struct PyPool {
   }
 };
 
+/// The methods of the pool for graph pools.
+void bind_graph_pools(nb::class_<PyPool>& pool);
+
 }  // namespace memlake::bindings

@@ -66,7 +66,7 @@ struct Block {
   StreamId user = 0;  ///< the stream that requested it
   BlockState state;
   GiveBack give_back = GiveBack::cached;
-  std::uint8_t space = 0;     ///< of a live or pending block: the number of its space in the pool
+  std::uint16_t space = 0;    ///< of a live or pending block: the number of its space in the pool
   std::uint32_t awaited = 0;  ///< number of events that must complete before it is free
   std::uint64_t idle_since =
       0;                        ///< number of searches of its group when it became free: its age for garbage collection

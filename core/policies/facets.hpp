@@ -82,6 +82,17 @@ class ChunkExports {
   [[nodiscard]] virtual ExportedRange export_chunks(const Block& block) const = 0;
 };
 
+class SegmentRules;
+struct GraphPool;
+
+/// The policy says how a graph pool keeps its memory. Graph pools of other policies have rules of their own.
+class GraphMemory {
+ public:
+  virtual ~GraphMemory() = default;
+  /// Null if the policy says nothing after all.
+  [[nodiscard]] virtual std::unique_ptr<SegmentRules> graph_rules(std::shared_ptr<const GraphPool> graph_pool) const = 0;
+};
+
 /// The driver itself counts the memory that is held and in use, and releases free memory when the program synchronises.
 class DriverCounts {
  public:
@@ -113,6 +124,7 @@ struct Facets {
   BareAddresses* bare_addresses = nullptr;
   PeerAccess* peer_access = nullptr;
   ChunkExports* chunk_exports = nullptr;
+  GraphMemory* graph_memory = nullptr;
   DriverCounts* driver_counts = nullptr;
   PolicyCounters* counters = nullptr;
 };

@@ -18,6 +18,7 @@
 #include "policies/ladder.hpp"
 #include "policies/outlook.hpp"
 #include "streams/event_source.hpp"
+#include "supply/graph_pool.hpp"
 #include "supply/ledger.hpp"
 #include "supply/placement.hpp"
 #include "supply/unlocked_scope.hpp"
@@ -118,8 +119,18 @@ class Space {
   virtual void set_policy_name(const char* name) { policy_name_ = name; }
 
   /// Its number in the pool.
-  [[nodiscard]] std::uint8_t number() const { return number_; }
-  void set_number(std::uint8_t number) { number_ = number; }
+  [[nodiscard]] std::uint16_t number() const { return number_; }
+  void set_number(std::uint16_t number) { number_ = number; }
+
+  /// The number of the device of the pool that its memory lies on, if it lies on one. A space on several has the facet
+  /// SeveralPlaces.
+  [[nodiscard]] std::size_t device_number() const { return device_number_; }
+  /// The graph pool that its memory belongs to; null: it is no memory of graphs.
+  [[nodiscard]] const std::shared_ptr<GraphPool>& graph_pool() const { return graph_pool_; }
+  void set_graph_pool(std::shared_ptr<GraphPool> graph_pool, std::size_t device_number) {
+    graph_pool_ = std::move(graph_pool);
+    device_number_ = device_number;
+  }
 
  protected:
   /// The new memory that the limit and the driver still allow.
@@ -155,12 +166,13 @@ class Space {
  private:
   mutable Devices accessors_;  // its own, then its peers
   std::size_t own_count_;
-  std::uint8_t number_ = 0;
+  std::uint16_t number_ = 0;
+  std::size_t device_number_ = 0;
+  std::shared_ptr<GraphPool> graph_pool_;
   const char* policy_name_ = "";
 };
 
-/// Makes a space of one policy with its options, on these devices, over the budget of a pool. A pool calls it for its
-/// first space, and may call it again for another space of the same kind, as for the memory of a graph.
+/// Makes a space of one policy with its options, on these devices, over the budget of a pool.
 using SpaceMaker = std::function<std::unique_ptr<Space>(const Devices&, EventSource&, std::shared_ptr<Budget>)>;
 
 }  // namespace memlake

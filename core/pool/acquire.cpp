@@ -29,7 +29,7 @@ Block* Pool::allocate_free(Space& space, Bytes requested, StreamId stream) {
   if (block == nullptr) [[unlikely]]
     return nullptr;
   const std::uint64_t id = next_id_++;
-  note(RowLog::Op::allocate, id, requested, stream);
+  note_request(space, id, requested, stream);
   return hand_out(space, block, requested, stream, id);
 }
 
@@ -38,7 +38,7 @@ Block* Pool::allocate_from(Space& space, Bytes requested, StreamId stream) {
     return block;
   // Before the search: meanwhile other threads may make requests.
   const std::uint64_t id = next_id_++;
-  note(RowLog::Op::allocate, id, requested, stream);
+  note_request(space, id, requested, stream);
   const Bytes rounded = space.round(requested);
   Attempt attempt{.request = {requested, stream}, .rounded = rounded};
   Block* block = nullptr;
@@ -57,6 +57,7 @@ Block* Pool::allocate_from(Space& space, Bytes requested, StreamId stream) {
     return nullptr;
   }
   block = hand_out(space, block, requested, stream, id);
+  if (GraphPool* graph_pool = space.graph_pool().get()) graph_pool->kept = held_by(*graph_pool);
   count_held_peak();
   if (watch_ != nullptr) count_splits();
   return block;
@@ -65,6 +66,8 @@ Block* Pool::allocate_from(Space& space, Bytes requested, StreamId stream) {
 Block* Pool::acquire(Space& space, Attempt& attempt) {
   const RelaxedCapture relaxed(events_.driver());
   retry_leftovers();
+  // 0. What graphs no longer use comes first, unless the host would have to wait for it.
+  release_ended_graphs(false);
   bool has_released_in_others = false;
   bool has_released_addresses = false;
   while (true) {
@@ -128,18 +131,22 @@ Block* Pool::climb(Space& space, Attempt& attempt) {
 
 bool Pool::release_in_others(const Space& space, const Attempt& attempt) {
   // What is in use stays, so a refusal that is certain leaves what is cached as it is.
-  const Bytes most = std::min(limit(), space.device_total());
+  const Bytes most = std::min(limit(), policy_space().device_total());
   if (stats_.active.now + attempt.rounded > most) return false;
   bool has_waited = false;
-  Bytes gained{0};
+  Bytes gained = held().now;
+  release_ended_graphs(true);
+  gained = gained - held().now;
   for (const auto& other : spaces_) {
     const Bytes before = other->ledger().held();
     if (other.get() == &space || before.count == 0 || gained >= attempt.rounded) continue;
+    if (other->graph_pool() != nullptr) continue;  // graphs use it, or it went before
     if (!std::exchange(has_waited, true)) wait_for_events();
     const Bytes lacking = attempt.rounded - gained;
     other->trim(before.excess_over(lacking));
-    // Chunks are not cut, so what fits may have been too little.
-    if (before - other->ledger().held() < lacking) other->release_everything();
+    // Chunks are not cut, so what fits may have been too little. A space on one of several devices needs memory there.
+    const bool needs_one_device = space.device_count() > 1 && space.facets().several_places == nullptr;
+    if (needs_one_device || before - other->ledger().held() < lacking) other->release_everything();
     gained = gained + (before - other->ledger().held());
   }
   return gained.count > 0;
@@ -163,7 +170,7 @@ Block* Pool::allocate_cached(Bytes requested, StreamId stream) {
   Block* block = space.take(space.round(requested), stream);
   if (block == nullptr) return nullptr;
   const std::uint64_t id = next_id_++;
-  note(RowLog::Op::allocate, id, requested, stream);
+  note_request(space, id, requested, stream);
   return hand_out(space, block, requested, stream, id);
 }
 
@@ -193,6 +200,8 @@ Block* Pool::hand_out(const Space& space, Block* block, Bytes requested, StreamI
   stats_.requested.add(requested);
   stats_.allocated.add(block->size);
   stats_.active.add(block->size);
+  if (space.graph_pool() != nullptr) [[unlikely]]
+    count_graph(space, block->size, {0});
   if (watch_ != nullptr) [[unlikely]]
     watch_->on_hand_out(*block);
   return block;

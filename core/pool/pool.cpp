@@ -18,6 +18,7 @@ Pool::Pool(std::shared_ptr<Device> device, std::unique_ptr<SegmentRules> policy,
           events) {}
 
 Pool::Pool(std::unique_ptr<Space> space, EventSource& events) : events_(events), default_space_(space.get()) {
+  by_number_.push_back(space.get());
   spaces_.push_back(std::move(space));
 }
 
@@ -51,12 +52,15 @@ PoolStats Pool::stats() const {
   stats.held.peak = std::max(stats.held.peak, stats.held.now);
   stats.active.peak = std::max(stats.active.peak, active_peak_before_);
   stats.held_on_host = spilled();
+  stats.graph_held.now = held_by_graphs();
+  stats.graph_held.peak = std::max(stats.graph_held.peak, stats.graph_held.now);
   return stats;
 }
 
 void Pool::reset_peaks() {
   if (SizeCounts* counts = size_counts()) counts->reset_peaks();
-  for (Level* level : {&stats_.requested, &stats_.allocated}) level->peak = level->now;
+  for (Level* level : {&stats_.requested, &stats_.allocated, &stats_.graph_live}) level->peak = level->now;
+  stats_.graph_held.peak = {0};
   reset_active_peak();
   reset_held_peak();
 }
@@ -84,14 +88,18 @@ void Pool::reset_held_peak() {
 
 Space& Pool::add_space(std::unique_ptr<Space> space, bool is_default) {
   constexpr std::size_t most = std::size_t{std::numeric_limits<decltype(Block::space)>::max()} + 1;
-  if (spaces_.size() == most)
+  auto number = std::ranges::find(by_number_, nullptr);
+  if (number == by_number_.end() && by_number_.size() == most)
     throw Error(ErrorKind::config,
                 "a pool has at most " + std::to_string(most) + " spaces, and this one has them all; make another pool");
   const StreamReuse* policys = policy_space().facets().reuse;
   if (StreamReuse* reuse = space->facets().reuse)
     reuse->set_reuse_rules(policys == nullptr ? ReuseRules{false, false, false} : policys->reuse_rules());
   space->set_peers(policy_space().peers());
-  space->set_number(static_cast<std::uint8_t>(spaces_.size()));
+  spaces_.reserve(spaces_.size() + 1);
+  if (number == by_number_.end()) number = by_number_.insert(number, nullptr);
+  *number = space.get();
+  space->set_number(static_cast<std::uint16_t>(number - by_number_.begin()));
   space->set_observer(watch_.get());
   spaces_.push_back(std::move(space));
   if (is_default) default_space_ = spaces_.back().get();
@@ -204,6 +212,8 @@ void Pool::note_free(const Block& block, StreamId stream) {
   note(stream == block.user ? RowLog::Op::free : RowLog::Op::free_on, block.id, {0}, stream);
   stats_.allocated.subtract(block.size);
   ++stats_.frees;
+  if (!graph_pools_.empty()) [[unlikely]]
+    count_graph(space_of(block), {0}, block.size);
   if (host_waiters_ > 0) [[unlikely]]
     ++freed_while_waiting_[block.stream];
   if (watch_ != nullptr) [[unlikely]]
@@ -297,6 +307,7 @@ void Pool::trim(Bytes keep) {
     (*space)->trim(keep.excess_over(elsewhere));
   }
   if (leftovers_ != nullptr) budget()->unreleased = leftovers_->held();
+  remove_ended_graphs();
   // What was kept because work was still running on it is kept in a replay, too.
   note(RowLog::Op::trim, 0, std::max(keep, all()), 0);
 }
@@ -306,6 +317,7 @@ void Pool::release_cached() {
   wait_for_events();
   retry_leftovers();
   note(RowLog::Op::empty_cache, 0, {0}, 0);
+  release_ended_graphs(true);
   for (const auto& space : spaces_) space->release_everything();
 }
 
@@ -315,6 +327,8 @@ void Pool::count_held_peak() {
     held_peak_seen_ = peak;
     stats_.allocated_at_held_peak = stats_.allocated.now;
   }
+  if (!graph_pools_.empty()) [[unlikely]]
+    stats_.graph_held.peak = std::max(stats_.graph_held.peak, held_by_graphs());
 }
 
 std::vector<std::pair<StreamId, Bytes>> Pool::pending_on() const {
@@ -336,7 +350,7 @@ void Pool::write_to(RowLog* log) {
   });
   std::ranges::sort(live, {}, &Block::id);
   for (const Block* block : live) {
-    log->add(RowLog::Op::allocate, block->id, block->requested, block->user);
+    note_request(space_of(*block), block->id, block->requested, block->user);
     for (const StreamId user : block->users) log->add(RowLog::Op::record_stream, block->id, {0}, user);
   }
 }

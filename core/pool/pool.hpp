@@ -5,6 +5,8 @@
 // Not thread-safe: the caller has the lock (runtime/live_pool.hpp).
 
 #include <deque>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,6 +48,23 @@ class Pool {
   /// the reuse rules and the peers of the policy's space.
   Space& add_space(std::unique_ptr<Space> space, bool is_default);
   [[nodiscard]] const std::shared_ptr<Budget>& budget() const { return policy_space().ledger().budget(); }
+
+  // Graph pools: the memory of graphs, each in spaces of its own (pool_graphs.cpp).
+
+  using GraphSpaceMaker = std::function<std::unique_ptr<Space>(std::shared_ptr<GraphPool>)>;
+  /// One more graph uses the graph pool. The first one makes it, or takes it back before its memory is gone.
+  void use_graph_pool(GraphPoolId id);
+  /// A graph gives it up. After the last one its free memory may be released. `at_once`: the caller will do that next;
+  /// a recording tells it. Error(invalid_free) if no graph uses it.
+  void release_graph_pool(GraphPoolId id, bool at_once);
+  /// Null if no graph uses it and none of its memory is left.
+  [[nodiscard]] const GraphPool* find_graph_pool(GraphPoolId id) const;
+  [[nodiscard]] Bytes held_by(const GraphPool& graph_pool) const;
+  /// The space of the graph pool on a device of the pool; `make` makes it if there is none. pre: a graph uses it.
+  Space& graph_space(GraphPoolId id, std::size_t device_number, const GraphSpaceMaker& make);
+  /// Releases the free memory of graph pools that no graph uses any more; false if none was released. `may_wait`: also
+  /// of those whose graphs may still run; the host waits for the devices then.
+  bool release_ended_graphs(bool may_wait);
 
   /// See Space; for all spaces of the pool.
   void set_reuse_rules(const ReuseRules& rules);
@@ -101,7 +120,7 @@ class Pool {
   [[nodiscard]] Space& policy_space() const noexcept { return *spaces_.front(); }
   [[nodiscard]] const std::vector<std::unique_ptr<Space>>& spaces() const noexcept { return spaces_; }
   /// pre: the block is live or pending.
-  [[nodiscard]] Space& space_of(const Block& block) const noexcept { return *spaces_[block.space]; }
+  [[nodiscard]] Space& space_of(const Block& block) const noexcept { return *by_number_[block.space]; }
   /// The memory that all its spaces together hold.
   [[nodiscard]] const Level& held() const;
   /// Host memory that was used because the devices had no room. It is not part of held(), and no limit counts it.
@@ -182,6 +201,12 @@ class Pool {
   void count_splits();
 
   void retry_leftovers();
+  /// Removes spaces of graph pools that are released and hold nothing.
+  void remove_ended_graphs();
+  /// A block of a graph pool comes into the hands of a caller, or leaves them.
+  void count_graph(const Space& space, Bytes more, Bytes less);
+  [[nodiscard]] Bytes held_by_graphs() const;
+  void check_graphs(InvariantReport& report) const;
   /// Tries everything when no free block of the space fits. Null if there is no memory; then shortage() says why.
   Block* acquire(Space& space, Attempt& attempt);
   /// Tries the rungs of one space.
@@ -211,10 +236,16 @@ class Pool {
   void note(RowLog::Op op, std::uint64_t id, Bytes bytes, StreamId stream) {
     if (log_ != nullptr) log_->add(op, id, bytes, stream);
   }
+  void note_request(const Space& space, std::uint64_t id, Bytes bytes, StreamId stream) {
+    if (log_ == nullptr) return;
+    log_->add(RowLog::Op::allocate, id, bytes, stream, space.graph_pool() ? space.graph_pool()->id : GraphPoolId{});
+  }
 
   EventSource& events_;
   std::shared_ptr<Leftovers> leftovers_;        // null: there are none
   std::vector<std::unique_ptr<Space>> spaces_;  // the first is the policy's
+  std::vector<Space*> by_number_;               // the same; null: a number that no space has now
+  std::map<GraphPoolId, std::shared_ptr<GraphPool>> graph_pools_;
   Space* default_space_;                        // serves requests that name no space
   std::vector<std::deque<Awaited>> awaited_;    // by stream, oldest first
   std::vector<StreamId> waiting_;               // the streams whose queue in awaited_ is not empty, in order

@@ -66,6 +66,7 @@ std::optional<std::string> Pool::find_broken_invariant() const {
                held_now.count);
   if (live != stats_.allocated.now || live + pending != stats_.active.now || requested != stats_.requested.now)
     report.add("I7: the counters of live and pending bytes disagree with the blocks");
+  check_graphs(report);
   if (digest != live_digest_) report.add("I8: a live or pending block changed although nobody allocated or freed it");
   return report.sentence;
 }

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <ctime>
+#include <utility>
 #include <vector>
+
+#include "policies/torch/graph_rules.hpp"
 
 namespace memlake {
 
@@ -17,8 +20,12 @@ double thread_seconds() {
 /// The rows of one trace and what is live of them.
 class Player {
  public:
-  Player(const TraceColumns& trace, Pool& pool, TraceEvents& events, bool takes_in_advance)
-      : trace_(trace), pool_(pool), events_(events), takes_in_advance_(takes_in_advance) {}
+  Player(const TraceColumns& trace, Pool& pool, TraceEvents& events, const ReplayOptions& options)
+      : trace_(trace),
+        pool_(pool),
+        events_(events),
+        device_(trace.pool.empty() ? nullptr : options.device),
+        takes_in_advance_(options.takes_in_advance) {}
 
   /// False if a request found no memory.
   bool play(std::size_t row) {
@@ -28,7 +35,7 @@ class Player {
       case TraceColumns::allocate:
         if (live_.size() <= id) live_.resize(std::size_t{id} + 1);
         if (trace_.bytes[row] == 0) return true;
-        live_[id] = pool_.allocate({trace_.bytes[row]}, trace_.stream[row]);
+        live_[id] = pool_.allocate_from(space_for(row), {trace_.bytes[row]}, trace_.stream[row]);
         return live_[id] != nullptr;
       case TraceColumns::free:
         if (Block* block = forget(id)) pool_.free(block);
@@ -55,12 +62,39 @@ class Player {
         // Nobody waits for this memory; that it is not there shows when it is asked for.
         if (takes_in_advance_) static_cast<void>(pool_.preallocate({trace_.bytes[row]}, trace_.stream[row]));
         return true;
+      case TraceColumns::release_pool:
+        release_pool(row);
+        return true;
       default:
         return true;
     }
   }
 
  private:
+  [[nodiscard]] GraphPoolId graph_pool_of(std::size_t row) const {
+    return device_ == nullptr ? GraphPoolId{} : GraphPoolId{trace_.pool[row], 0};
+  }
+
+  Space& space_for(std::size_t row) {
+    const GraphPoolId id = graph_pool_of(row);
+    if (id == GraphPoolId{}) [[likely]]
+      return pool_.default_space();
+    if (const GraphPool* known = pool_.find_graph_pool(id); known == nullptr || known->uses == 0)
+      pool_.use_graph_pool(id);
+    return pool_.graph_space(id, 0, [this](std::shared_ptr<GraphPool> graph_pool) {
+      return make_graph_space(pool_.policy_space(), {device_}, 0, events_, std::move(graph_pool));
+    });
+  }
+
+  void release_pool(std::size_t row) {
+    const GraphPoolId id = graph_pool_of(row);
+    const GraphPool* known = pool_.find_graph_pool(id);
+    if (known == nullptr || known->uses == 0) return;
+    const bool at_once = trace_.bytes[row] != 0;
+    pool_.release_graph_pool(id, at_once);
+    if (at_once) pool_.release_ended_graphs(true);
+  }
+
   /// The live block of an allocation that is about to be freed; null if there is none.
   Block* forget(std::uint32_t id) {
     Block* block = live_block(id);
@@ -75,6 +109,7 @@ class Player {
   const TraceColumns& trace_;
   Pool& pool_;
   TraceEvents& events_;
+  std::shared_ptr<Device> device_;  // null: graph pools are not played
   bool takes_in_advance_;
   std::vector<Block*> live_;  // by id; null where nothing is live
 };
@@ -116,7 +151,7 @@ class Sampler {
 
 ReplayOutcome replay(const TraceColumns& trace, Pool& pool, TraceEvents& events, const ReplayOptions& options) {
   ReplayOutcome outcome;
-  Player player(trace, pool, events, options.takes_in_advance);
+  Player player(trace, pool, events, options);
   const std::uint64_t every = options.rows_per_sample;
   Sampler sampler(pool, outcome.timeline);
   std::uint64_t next_sample = every == 0 ? UINT64_MAX : options.first_sample;

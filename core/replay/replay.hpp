@@ -26,11 +26,13 @@ struct TraceColumns {
     free_on = 7,  ///< on another stream than the one it was allocated on
     trim = 8,
     preallocate = 9,
+    release_pool = 10,  ///< the last graph gives a graph pool up; `bytes`: 1 if its memory was released at once
   };
   std::span<const std::uint8_t> op;
   std::span<const std::uint32_t> id;
   std::span<const std::uint64_t> bytes;
   std::span<const std::uint16_t> stream;
+  std::span<const std::uint32_t> pool = {};  ///< the graph pool of each row, 0 for none; empty: no row has one
 };
 
 /// The largest allocated and the largest held memory from before `row` to before the row of the next sample.
@@ -59,6 +61,7 @@ struct ReplayOptions {
   std::uint64_t rows_per_sample = 0;      ///< 0: no timeline
   std::uint64_t first_sample = 0;         ///< the row of the first sample
   bool takes_in_advance = true;           ///< whether to preallocate; false for a policy without that capability
+  std::shared_ptr<Device> device = {};    ///< for graph pools; null: their requests are served like all others
   const CountingDriver* calls = nullptr;  ///< models the driver time of each request; null: none is modelled
 };
 

@@ -14,6 +14,7 @@ ReplayReport run_replay(Library& emulator, const TraceColumns& trace, const Repl
                            .rows_per_sample = settings.rows_per_sample,
                            .first_sample = settings.first_sample,
                            .takes_in_advance = settings.policy.entry->capabilities.preallocation,
+                           .device = device.device(),
                            .calls = &device.calls()});
   report.stats = pool.stats();
   report.modelled_us = device.calls().modelled_us();

@@ -40,6 +40,7 @@ Driver& uncounted(Device& device) {
 
 std::shared_ptr<LivePool> LivePool::make(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space,
                                          const Limits& limits, const Sharing& sharing) {
+  const RelaxedCapture relaxed(&devices.front()->library().unwrapped());
   return std::shared_ptr<LivePool>(new LivePool(std::move(devices), make_space, limits, sharing));
 }
 
@@ -92,6 +93,12 @@ LivePool::~LivePool() {
       report_undo_failure(error);
     }
   }
+  end_memory();
+}
+
+void LivePool::end_memory() {
+  // A process that ends makes no driver call.
+  const RelaxedCapture relaxed(can_undo() && !is_exiting() ? events_.driver() : nullptr);
   pool_.reset();
   end_leftovers();
 }
@@ -136,13 +143,6 @@ bool LivePool::is_default_stream(StreamId stream) const {
   require_usable();
   const std::lock_guard lock(mutex_);
   return streams_.is_alive(stream) && streams_.handle_of(stream) == nullptr;
-}
-
-void LivePool::require_not_capturing(const StreamName& stream) const {
-  if (is_capturing(stream))
-    throw Error(ErrorKind::invalid_argument,
-                "the stream is capturing a graph, and pools for graphs do not exist yet; allocate and free before or "
-                "after the capture");
 }
 
 Shortage LivePool::shortage_locked() {
@@ -212,10 +212,13 @@ void LivePool::close() {
       throw Error(ErrorKind::invalid_free, "the pool still has " + std::to_string(stats.allocations - stats.frees) +
                                                " live buffers of " + std::to_string(stats.requested.now.count) +
                                                " bytes in all; close them first");
+    if (!routes_.empty())
+      throw Error(ErrorKind::invalid_free, "requests still go to the graph pool " + routes_.front().id.text() +
+                                               " of the pool; leave its block first");
     synchronize();  // unmapping does not wait for the device
   }
-  pool_.reset();
-  end_leftovers();
+  routes_.clear();
+  end_memory();
   neighbour_.reset();
 }
 
@@ -382,7 +385,7 @@ std::vector<std::pair<std::size_t, Bytes>> LivePool::pieces_of(const Block& bloc
   if (const SeveralPlaces* places = pool_->space_of(block).facets().several_places) {
     places->for_each_piece(block, add);
   } else {
-    add(0, block.size);
+    add(pool_->space_of(block).device_number(), block.size);
   }
   return pieces;
 }
@@ -405,6 +408,7 @@ std::vector<BlockRecord> LivePool::snapshot() const {
     };
     const auto add = [&](const Space& space, const Block& block) {
       const bool is_used = block.state == BlockState::live || block.state == BlockState::pending;
+      const GraphPoolId graph_pool = space.graph_pool() == nullptr ? GraphPoolId{} : space.graph_pool()->id;
       records.push_back(
           {.segment = block.memory->range.begin.value,
            .segment_size = block.memory->range.size.count,
@@ -416,7 +420,9 @@ std::vector<BlockRecord> LivePool::snapshot() const {
            .state = static_cast<std::uint64_t>(block.state),
            .is_small = block.group->is_small ? 1u : 0u,
            .id = is_used ? block.id : 0,
-           .on_host = on_host(space, block)});
+           .on_host = on_host(space, block),
+           .graph_pool_first = graph_pool.first,
+           .graph_pool_second = graph_pool.second});
     };
     for (const auto& space : pool_->spaces()) space->for_each([&](const Block& block) { add(*space, block); });
   }

@@ -19,6 +19,7 @@
 #include "base/lock.hpp"
 #include "driver/counting_driver.hpp"
 #include "policies/shareable/shareable_space.hpp"
+#include "policies/torch/graph_rules.hpp"
 #include "pool/pool.hpp"
 #include "runtime/address_table.hpp"
 #include "runtime/lease.hpp"
@@ -46,6 +47,15 @@ struct BlockRecord {
   std::uint64_t is_small;
   std::uint64_t id;
   std::uint64_t on_host;  ///< bytes that lie on the host because the devices had no room
+  std::uint64_t graph_pool_first;  ///< GraphPoolId
+  std::uint64_t graph_pool_second;
+};
+
+/// The figures of one graph pool.
+struct GraphPoolStats {
+  std::uint64_t uses = 0;  ///< graphs that share it
+  Bytes held;
+  Level live;
 };
 
 /// All figures of a pool at one moment.
@@ -79,6 +89,7 @@ struct FoundBlock {
   BlockState state = BlockState::free;  ///< free, live or pending
   bool is_small = false;
   bool is_one_allocation = false;  ///< of the driver; else the segment is a reservation with mapped chunks
+  GraphPoolId graph_pool;          ///< whose memory it is
 };
 
 /// PyTorch's statistics of a pool; the totals and numbers since reset_totals().
@@ -168,13 +179,37 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   /// under the allocation until it is freed. Error(config) if the pool has no such chunks.
   ExportedRange export_at(Address address) const;
 
+  // Graph pools (live_pool_graphs.cpp): memory for captured graphs. It keeps its addresses and its chunks, and serves
+  // no other request, until the last graph that uses it gives it up.
+
+  /// Whether a request of the calling thread for the stream goes to the graph pool. Called under the pool's lock: it
+  /// must not call the pool.
+  using RequestFilter = std::function<bool(CUstream)>;
+  /// An id that no graph pool of this pool has.
+  GraphPoolId make_graph_pool_id();
+  /// One more graph uses the graph pool, which is made if necessary. Error(invalid_argument) for {0, 0}.
+  void use_graph_pool(GraphPoolId id);
+  /// The same; and from now on requests that `takes` accepts go there. Of several that accept, the oldest gets the
+  /// request. Returns a number for end_graph_requests().
+  std::uint64_t begin_graph_requests(GraphPoolId id, RequestFilter takes);
+  /// Ends that; does nothing if it was ended before.
+  void end_graph_requests(std::uint64_t number);
+  /// Ends the latest of the graph pool. Error(invalid_argument) if there is none.
+  void end_graph_requests(GraphPoolId id);
+  /// A graph gives the graph pool up: none of its launches comes later. After the last one its memory comes back; if
+  /// `may_wait`, at once, behind a wait for the devices. Error(invalid_free) if no graph uses it,
+  /// Error(invalid_argument) while requests still go there.
+  void release_graph_pool(GraphPoolId id, bool may_wait);
+  GraphPoolStats graph_pool_stats(GraphPoolId id) const;
+
   /// False if there is no memory: then `shortage` gives the reason.
   bool preallocate(Bytes size, const StreamName& stream, Shortage& shortage);
   /// Returns how much was released.
   Bytes trim(Bytes keep);
   /// Waits for all events, then releases all free memory to the driver.
   void release_cached();
-  /// Releases everything. Error(invalid_free) while a buffer is live, or if the pool was closed before.
+  /// Releases everything. Error(invalid_free) while a buffer is live or requests go to a graph pool, or if the pool was
+  /// closed before.
   void close();
 
   bool is_open() const;
@@ -263,7 +298,9 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   auto waiting(std::unique_lock<Lock>& lock, Work&& work);
   /// Returns the stream that was waited for, if no memory became free on it meanwhile.
   std::optional<KnownStream> wait_unlocked(std::unique_lock<Lock>& lock, const HostWait& wait);
-  Block* allocate_waiting(std::unique_lock<Lock>& lock, Space& space, Bytes requested, StreamId stream);
+  /// `choose`: the space; called again behind every wait, because graph pools come and go.
+  template <class Choose>
+  Block* allocate_waiting(std::unique_lock<Lock>& lock, Choose&& choose, Bytes requested, StreamId stream);
   /// pre: the lock is held, unless can_undo() is false. Then this does nothing.
   void free_locked(Block* block, StreamId stream);
   /// For a caller that cannot try again; see Pool::free_finally().
@@ -282,12 +319,14 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   StreamId number_of(CUstream stream, bool may_be_elsewhere);
   /// The same for a free, which is not refused because of its stream: one that the driver does not know has ended.
   StreamId number_for_free(CUstream stream);
-  [[nodiscard]] FoundBlock found(const Block& block) const;
+  [[nodiscard]] FoundBlock found(const Space& space, const Block& block) const;
   /// The numbers of counts() since the pool was made, without its sizes. pre: the lock is held.
   [[nodiscard]] LiveCounts numbers() const;
   [[noreturn]] static void refuse(Address address);
   [[noreturn]] void refuse_for_lack_of_memory(bool is_counted);
 
+  /// Releases all memory.
+  void end_memory();
   /// After the pool: what could not be undone is tried once more.
   void end_leftovers();
   void require_usable() const;
@@ -297,8 +336,6 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   [[nodiscard]] std::unique_lock<Lock> open_lock() const;
   /// Error(config) if the driver knows no such stream.
   [[nodiscard]] bool is_capturing(const StreamName& stream) const;
-  /// Throws if the stream is capturing: its work is only recorded, so memory cannot be ordered by it.
-  void require_not_capturing(const StreamName& stream) const;
   /// Describes the request that was refused last, and releases addresses that it may have left. pre: the lock is held.
   Shortage shortage_locked();
 
@@ -314,10 +351,25 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   void synchronize();
   /// The space that serves a request. pre: the lock is held.
   Space& space_for(bool is_shareable);
+  /// The graph pool to which a request of this thread goes; std::nullopt: to none. pre: the lock is held.
+  [[nodiscard]] std::optional<GraphPoolId> graph_pool_for(CUstream stream) const {
+    if (routes_.empty()) [[likely]]
+      return std::nullopt;
+    return route_of(stream);
+  }
+  [[nodiscard]] std::optional<GraphPoolId> route_of(CUstream stream) const;
+  Space& graph_space(GraphPoolId id, StreamId stream);
   void add_shareable_space();
   // pre: the lock is held, and the block is live.
   std::vector<std::pair<std::size_t, Bytes>> pieces_of(const Block& block) const;
   std::vector<ExportedBlock> export_blocks(const std::vector<const Block*>& blocks);
+
+  /// Requests that go to a graph pool.
+  struct Route {
+    std::uint64_t number;
+    GraphPoolId id;
+    RequestFilter takes;
+  };
 
   /// Unlocks the pool for a thread, and counts the threads that are in an unlocked scope.
   class PoolUnlocker final : public Unlocker {
@@ -350,6 +402,9 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   DriverEvents events_;
   std::optional<Pool> pool_;             // empty after close()
   ShareableSpace* shareable_ = nullptr;  // null until it is needed
+  std::vector<Route> routes_;            // oldest first
+  std::uint64_t routes_made_ = 0;
+  std::uint64_t graph_pools_made_ = 0;  // by make_graph_pool_id()
   AddressTable by_address_;              // the blocks of allocate_at()
   std::unique_ptr<RowLog> log_;
   Limits limits_;

@@ -6,17 +6,9 @@
 #include "base/error.hpp"
 #include "base/interrupt.hpp"
 #include "driver/relaxed_capture.hpp"
-#include "runtime/live_pool.hpp"
+#include "runtime/live_pool_waiting.hpp"
 
 namespace memlake {
-
-namespace {
-
-// So often an operation begins anew because it had to wait. Each time it has got further, unless other threads use the
-// same streams.
-constexpr int kMostWaits = 64;
-
-}  // namespace
 
 StreamId LivePool::number_of(const StreamName& stream, bool may_be_elsewhere) {
   if (stream.handle == kPerThreadStream)
@@ -40,31 +32,10 @@ KnownStream LivePool::known_stream(const StreamName& stream) {
 std::optional<Lease> LivePool::allocate_at_once(Bytes requested) {
   if (!can_undo()) return std::nullopt;  // allocate() says why
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock || !pool_) return std::nullopt;
+  if (!lock || !pool_ || graph_pool_for(nullptr)) return std::nullopt;
   Block* block = pool_->allocate_cached(requested, 0);
   if (block == nullptr) return std::nullopt;
   return Lease(shared_from_this(), block, requested, streams_.known(0), sharing_.is_default_space);
-}
-
-template <class Work>
-auto LivePool::waiting(std::unique_lock<Lock>& lock, Work&& work) {
-  struct Throwing {
-    DriverEvents& events;
-    Throwing(DriverEvents& of, std::optional<KnownStream> granted) : events(of) { events.begin_throwing(granted); }
-    ~Throwing() { events.end_throwing(); }
-  };
-  std::optional<KnownStream> granted;
-  for (int waits = 0; waits < kMostWaits; ++waits) {
-    std::optional<HostWait> wait;
-    try {
-      const Throwing throwing(events_, granted);
-      return work();
-    } catch (HostWait& thrown) {
-      wait.emplace(std::move(thrown));
-    }
-    granted = wait_unlocked(lock, *wait);
-  }
-  return work();
 }
 
 std::optional<KnownStream> LivePool::wait_unlocked(std::unique_lock<Lock>& lock, const HostWait& wait) {
@@ -88,12 +59,6 @@ std::optional<KnownStream> LivePool::wait_unlocked(std::unique_lock<Lock>& lock,
   return is_unchanged ? wait.stream : std::nullopt;
 }
 
-Block* LivePool::allocate_waiting(std::unique_lock<Lock>& lock, Space& space, Bytes requested, StreamId stream) {
-  Block* block = waiting(lock, [&] { return pool_->allocate_from(space, requested, stream); });
-  pool_->count_due_retry();
-  return block;
-}
-
 std::optional<Lease> LivePool::allocate_free(Bytes requested, KnownStream stream) {
   if (!can_undo()) return std::nullopt;
   std::unique_lock lock(mutex_);
@@ -112,7 +77,7 @@ std::optional<Lease> LivePool::allocate_free(Bytes requested, CUstream stream) {
 }
 
 std::optional<Lease> LivePool::allocate_free_locked(std::unique_lock<Lock>& lock, Bytes requested, KnownStream stream) {
-  if (!streams_.is_current(stream)) return std::nullopt;
+  if (!streams_.is_current(stream) || graph_pool_for(streams_.handle_of(stream.number))) return std::nullopt;
   // The answer notes the end of a stream that is gone.
   if (stream.number != 0 && (events_.is_capturing(stream.number) || !streams_.is_current(stream))) return std::nullopt;
   Block* block = pool_->allocate_cached(requested, stream.number);
@@ -124,19 +89,37 @@ std::optional<Lease> LivePool::allocate_free_locked(std::unique_lock<Lock>& lock
 
 std::optional<Lease> LivePool::allocate(Bytes requested, const StreamName& stream, Shortage& shortage,
                                         std::optional<bool> is_shareable) {
-  require_not_capturing(stream);
+  const bool captures = is_capturing(stream);
   auto lock = open_lock();
   const StreamId number = waiting(lock, [&] { return number_of(stream); });
-  if (requested.count == 0) return Lease(shared_from_this(), streams_.known(number));
-  const bool wants_shareable = is_shareable.value_or(sharing_.is_default_space);
-  Block* block = allocate_waiting(lock, space_for(wants_shareable), requested, number);
+  bool wants_shareable = false;
+  const auto choose = [&]() -> Space& {
+    const auto graph_pool = graph_pool_for(stream.handle);
+    wants_shareable = is_shareable.value_or(sharing_.is_default_space && !graph_pool);
+    if (captures && !graph_pool)
+      throw Error(ErrorKind::invalid_argument,
+                  "the stream is capturing a graph, which will use its addresses at every launch, so the memory must "
+                  "come from a graph pool; allocate inside `with pool.graph_pool():`, or before the capture");
+    if (!graph_pool) return space_for(wants_shareable);
+    if (wants_shareable)
+      throw Error(ErrorKind::invalid_argument,
+                  "memory of a graph pool cannot be shared with other processes; allocate it before the capture");
+    return graph_space(*graph_pool, number);
+  };
+  if (requested.count == 0) {
+    choose();
+    return Lease(shared_from_this(), streams_.known(number));
+  }
+  Block* block = allocate_waiting(lock, choose, requested, number);
   if (block != nullptr) return Lease(shared_from_this(), block, requested, streams_.known(number), wants_shareable);
   shortage = shortage_locked();
   return std::nullopt;
 }
 
 bool LivePool::preallocate(Bytes size, const StreamName& stream, Shortage& shortage) {
-  require_not_capturing(stream);
+  if (is_capturing(stream))
+    throw Error(ErrorKind::invalid_argument,
+                "the stream is capturing a graph, so no memory can be taken for it in advance; do it before the capture");
   auto lock = open_lock();
   if (size.count == 0 || waiting(lock, [&] { return pool_->preallocate(size, number_of(stream)); })) {
     pool_->count_due_retry();

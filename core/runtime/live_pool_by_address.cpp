@@ -7,7 +7,7 @@
 #include "base/error.hpp"
 #include "driver/library.hpp"
 #include "driver/result.hpp"
-#include "runtime/live_pool.hpp"
+#include "runtime/live_pool_waiting.hpp"
 
 namespace memlake {
 
@@ -38,9 +38,13 @@ Address LivePool::allocate_at(Bytes requested, CUstream stream, bool counts_refu
   require_open_locked();
   const StreamId number = number_of(stream, false);
   by_address_.make_room();
-  Block* block = pool_->allocate_free(pool_->default_space(), requested, number);
+  const auto choose = [&]() -> Space& {
+    const auto graph_pool = graph_pool_for(stream);
+    return graph_pool ? graph_space(*graph_pool, number) : pool_->default_space();
+  };
+  Block* block = pool_->allocate_free(choose(), requested, number);
   if (block == nullptr) [[unlikely]]
-    block = allocate_waiting(lock, pool_->default_space(), requested, number);
+    block = allocate_waiting(lock, choose, requested, number);
   if (block == nullptr) [[unlikely]]
     refuse_for_lack_of_memory(counts_refusal);
   by_address_.insert(block->address, block);
@@ -83,7 +87,7 @@ bool LivePool::release_at(Address address, FoundBlock* found_block) {
     return false;
   const AddressTable::Place place = by_address_.find(address);
   if (place.block == nullptr) return false;
-  if (found_block != nullptr) *found_block = found(*place.block);
+  if (found_block != nullptr) *found_block = found(pool_->space_of(*place.block), *place.block);
   pool_->free_finally(place.block, place.block->user);
   by_address_.remove(place);
   return true;
@@ -97,19 +101,21 @@ bool LivePool::find_at(Address address, FoundBlock* found_block) const {
     return false;
   const AddressTable::Place place = by_address_.find(address);
   if (place.block == nullptr) return false;
-  if (found_block != nullptr) *found_block = found(*place.block);
+  if (found_block != nullptr) *found_block = found(pool_->space_of(*place.block), *place.block);
   return true;
 }
 
-FoundBlock LivePool::found(const Block& block) const {
+FoundBlock LivePool::found(const Space& space, const Block& block) const {
   const bool is_used = block.state == BlockState::live || block.state == BlockState::pending;
+  const auto& graph_pool = space.graph_pool();
   return {.range = {block.address, block.size},
           .requested = is_used ? block.requested : Bytes{0},
           .stream = streams_.handle_of(is_used ? block.user : block.stream),
           .segment = block.memory->range,
           .state = is_used ? block.state : BlockState::free,
           .is_small = block.group->is_small || (is_used && SizeCounts::is_small(block.requested)),
-          .is_one_allocation = block.memory->is_one_allocation()};
+          .is_one_allocation = block.memory->is_one_allocation(),
+          .graph_pool = graph_pool == nullptr ? GraphPoolId{} : graph_pool->id};
 }
 
 void LivePool::free_at(Address address, CUstream stream) {

@@ -82,11 +82,12 @@ std::vector<FoundBlock> LivePool::blocks() const {
   std::vector<FoundBlock> blocks;
   {
     const auto lock = open_lock();
-    pool_->for_each([&](const Block& block) {
-      const bool has_memory = block.state == BlockState::live || block.state == BlockState::pending ||
-                              block.state == BlockState::free || block.state == BlockState::claimed;
-      if (has_memory) blocks.push_back(found(block));
-    });
+    for (const auto& space : pool_->spaces())
+      space->for_each([&](const Block& block) {
+        const bool has_memory = block.state == BlockState::live || block.state == BlockState::pending ||
+                                block.state == BlockState::free || block.state == BlockState::claimed;
+        if (has_memory) blocks.push_back(found(*space, block));
+      });
   }
   std::ranges::sort(blocks, {}, [](const FoundBlock& block) { return block.range.begin; });
   return blocks;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "driver/relaxed_capture.hpp"
 #include "driver/result.hpp"
 
 namespace memlake {
@@ -60,6 +61,7 @@ bool DriverEvents::is_complete(StreamId ended) {
 }
 
 bool DriverEvents::wait_for_context(StreamId stream) {
+  if (is_refused_) return false;
   const std::size_t place = place_of(stream);
   const CUcontext context = place < devices_.size() ? nullptr : others_[place - devices_.size()].context;
   const auto wait = [device = device_at(place), context] {
@@ -216,6 +218,7 @@ void DriverEvents::wait_for(std::size_t place, const std::shared_ptr<EventOwner>
 }
 
 bool DriverEvents::is_event_done(std::size_t place, const EventOwner& event) const {
+  const RelaxedCapture relaxed(&unwrapped());
   try {
     return event_is_done(*device_at(place), event.handle());
   } catch (const Error& error) {
@@ -227,20 +230,24 @@ bool DriverEvents::is_event_done(std::size_t place, const EventOwner& event) con
 
 void DriverEvents::host_wait(const HostWait& wait) const {
   if (std::ranges::find(throwing_, std::this_thread::get_id()) != throwing_.end()) throw wait;
+  const RelaxedCapture relaxed(&unwrapped());
   wait.wait();
 }
 
-void DriverEvents::begin_throwing(std::optional<KnownStream> granted) {
+void DriverEvents::begin_throwing(std::optional<KnownStream> granted, bool is_refused) {
   throwing_.push_back(std::this_thread::get_id());
   granted_ = granted;
+  is_refused_ = is_refused;
 }
 
 void DriverEvents::end_throwing() {
   throwing_.erase(std::ranges::find(throwing_, std::this_thread::get_id()));
   granted_.reset();
+  is_refused_ = false;
 }
 
 void DriverEvents::note_waited(const HostWait& wait) {
+  if (wait.then) wait.then();
   for (const KnownStream& ended : wait.ended)
     if (streams_.known(ended.number) == ended) streams_.note_complete(ended.number);
 }
@@ -265,6 +272,7 @@ CUstream DriverEvents::handle_of(StreamId stream) {
 }
 
 bool DriverEvents::wait_for_stream(StreamId stream) {
+  const RelaxedCapture relaxed(&unwrapped());
   const StreamState state = state_of(stream);
   if (state == StreamState::capturing) return false;
   if (granted_ && *granted_ == streams_.known(stream)) return true;
@@ -289,11 +297,31 @@ bool DriverEvents::wait_for_stream(StreamId stream) {
   return true;
 }
 
+bool DriverEvents::wait_for_devices(const std::function<void()>& then) {
+  if (is_refused_) return false;
+  const HostWait host{.wait =
+                          [devices = devices_] {
+                            for (const auto& device : devices) device->synchronize();
+                          },
+                      .then = then};
+  ++host_waits_;
+  try {
+    host_wait(host);
+  } catch (const Error& error) {
+    if (is_about_capture(error)) return false;
+    throw;
+  }
+  note_waited(host);
+  return true;
+}
+
 bool DriverEvents::has_completed(StreamId stream) const {
   const StreamUse use = streams_.use(stream);
   if (use.is_complete()) return true;
   const auto& last = use.last_event();
-  return use.has_ended() && last != nullptr && event_is_done(device_for(stream), last->handle());
+  if (!use.has_ended() || last == nullptr) return false;
+  const RelaxedCapture relaxed(&unwrapped());
+  return event_is_done(device_for(stream), last->handle());
 }
 
 bool DriverEvents::can_record(StreamId stream) {
@@ -305,6 +333,7 @@ bool DriverEvents::can_record(StreamId stream) {
 bool DriverEvents::is_capturing(StreamId stream) { return state_of(stream) == StreamState::capturing; }
 
 bool DriverEvents::is_idle(StreamId stream) {
+  const RelaxedCapture relaxed(&unwrapped());
   if (!can_record(stream)) return false;
   {
     const StreamUse use = streams_.use(stream);

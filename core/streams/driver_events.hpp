@@ -29,8 +29,9 @@ class DriverEvents final : public EventSource {
   /// that is not one of the pool has the number of devices.
   StreamName locate(CUstream created, std::uint64_t identity);
   /// From now on a wait of the calling thread throws HostWait instead. `granted`: a stream for which the thread has
-  /// waited; no memory became free on it since then.
-  void begin_throwing(std::optional<KnownStream> granted);
+  /// waited; no memory became free on it since then. `is_refused`: a capture kept the thread from waiting for a device,
+  /// so it waits for none now.
+  void begin_throwing(std::optional<KnownStream> granted, bool is_refused);
   void end_throwing();
   /// The thread unlocks the pool inside its operation: memory may become free meanwhile.
   void end_grant() noexcept { granted_.reset(); }
@@ -54,10 +55,11 @@ class DriverEvents final : public EventSource {
   CUstream handle_of(StreamId stream) override;
   [[nodiscard]] std::size_t device_of(StreamId stream) const override { return streams_.device_of(stream); }
   bool wait_for_stream(StreamId stream) override;
+  bool wait_for_devices(const std::function<void()>& then) override;
   bool can_record(StreamId stream) override;
   bool is_capturing(StreamId stream) override;
   bool is_idle(StreamId stream) override;
-  [[nodiscard]] Driver* driver() override { return &devices_.front()->library().unwrapped(); }
+  [[nodiscard]] Driver* driver() override { return &unwrapped(); }
   [[nodiscard]] bool is_behind(StreamId waiter, StreamId stream, Tick tick) const override;
   [[nodiscard]] bool was_waited_for(StreamId stream, Tick tick) const override;
 
@@ -109,6 +111,7 @@ class DriverEvents final : public EventSource {
   StreamState state_of(StreamId stream);
   /// The stream's name in StreamOrder; std::nullopt after it was destroyed.
   [[nodiscard]] std::optional<StreamOrder::Stream> name_of(StreamId stream) const;
+  [[nodiscard]] Driver& unwrapped() const { return devices_.front()->library().unwrapped(); }
   [[nodiscard]] const StreamOrder& order() const { return devices_.front()->library().order(); }
 
   std::vector<std::shared_ptr<Device>> devices_;
@@ -118,6 +121,7 @@ class DriverEvents final : public EventSource {
   std::vector<std::vector<Ticket>> idle_;  // by place
   std::vector<std::thread::id> throwing_;  // threads between begin_throwing() and end_throwing()
   std::optional<KnownStream> granted_;
+  bool is_refused_ = false;       // see begin_throwing()
   std::size_t unknown_ends_ = 0;  // streams that were seen to have ended without a last event
   std::uint64_t host_waits_ = 0;
 };

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 
 #include "blocks/block.hpp"
 #include "driver/driver.hpp"
@@ -53,6 +54,11 @@ class EventSource {
   /// The host waits until all work of the stream is complete. False if that is not possible now: the stream captures a
   /// graph, or its end is unknown and a capture keeps the host from waiting for the device.
   virtual bool wait_for_stream(StreamId stream) = 0;
+  /// The host waits until all work of all devices is complete, then `then` is called; false if a capture forbids that.
+  virtual bool wait_for_devices(const std::function<void()>& then) {
+    then();
+    return true;
+  }
   /// Whether a point of the stream can be recorded or queried now without a wait: not while the stream captures a
   /// graph, not while work of a destroyed stream may still run, and not if it is another thread's own stream.
   virtual bool can_record(StreamId) { return true; }

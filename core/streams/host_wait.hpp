@@ -15,6 +15,7 @@ namespace memlake {
 struct HostWait {
   std::function<void()> wait;              ///< to be called without the lock; keeps what it needs
   std::optional<KnownStream> stream = {};  ///< then all work that was queued on this stream before is complete
+  std::function<void()> then = {};         ///< to be called after the wait, with the lock; may be empty
   std::vector<KnownStream> ended = {};     ///< then all work of these streams is complete, which had ended before
 };
 

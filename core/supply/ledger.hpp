@@ -22,6 +22,12 @@ class Ledger {
   /// `places`: the number of places where memory can lie, which are the devices of the space.
   explicit Ledger(std::shared_ptr<Budget> budget, std::size_t places = 1)
       : budget_(std::move(budget)), places_(places) {}
+  /// Of a space whose memory lies on one device of its pool. `device`: the number of the device in the pool.
+  static Ledger on_device(std::shared_ptr<Budget> budget, std::size_t device) {
+    Ledger ledger(std::move(budget));
+    ledger.first_place_ = device;
+    return ledger;
+  }
   /// Of a space inside another one; its held memory also counts for the outer space. `outer` must outlive it.
   static Ledger inside(Ledger& outer) {
     Ledger ledger(outer.budget_);
@@ -43,12 +49,12 @@ class Ledger {
   void add(Bytes bytes, std::size_t place = 0) {
     places_[place].held = places_[place].held + bytes;
     held_ = held_ + bytes;
-    outer_ == nullptr ? budget_->add(bytes, place) : outer_->add(bytes, place);
+    outer_ == nullptr ? budget_->add(bytes, first_place_ + place) : outer_->add(bytes, place);
   }
   void subtract(Bytes bytes, std::size_t place = 0) {
     places_[place].held = places_[place].held - bytes;
     held_ = held_ - bytes;
-    outer_ == nullptr ? budget_->subtract(bytes, place) : outer_->subtract(bytes, place);
+    outer_ == nullptr ? budget_->subtract(bytes, first_place_ + place) : outer_->subtract(bytes, place);
   }
   void promise(Bytes bytes, std::size_t place) {
     places_[place].promised = places_[place].promised + bytes;
@@ -83,6 +89,7 @@ class Ledger {
 
   std::shared_ptr<Budget> budget_;
   Ledger* outer_ = nullptr;
+  std::size_t first_place_ = 0;  // the number of its first place in the budget
   std::vector<Place> places_;
   Bytes held_;
   Bytes promised_;

@@ -3,6 +3,7 @@
 #include "emulated.hpp"
 #include "guards.hpp"
 #include "policies/lake/lake_space.hpp"
+#include "policies/torch/graph_rules.hpp"
 #include "policies/torch/torch_rules.hpp"
 #include "replay/trace_events.hpp"
 #include "sabotage_pool.hpp"
@@ -60,6 +61,25 @@ TEST(every_sentence_of_the_check_of_a_pool_is_reported) {
          [&] { return change(live->requested, Bytes{1}); }},
         {"I8: a live or pending block changed although nobody allocated or freed it", "a block is another allocation's",
          [&] { return change(live->id, 77); }}}});
+}
+
+TEST(every_sentence_of_the_check_of_graph_pools_is_reported) {
+  const test::EmulatedDevices devices(kDevice);
+  TraceEvents events(EventMode::immediate, 0, devices[0]);
+  Pool pool(devices[0], std::make_unique<TorchRules>(TorchOptions{}), events, TorchOptions::kUnlimited);
+  pool.use_graph_pool({1, 0});
+  Space& space = pool.graph_space({1, 0}, 0, [&](std::shared_ptr<GraphPool> graph_pool) {
+    return make_graph_space(pool.policy_space(), {devices[0]}, 0, events, std::move(graph_pool));
+  });
+  pool.allocate_from(space, MiB * 4, 0);
+  GraphPool& graph_pool = *space.graph_pool();
+  test::expect_reported(
+      check_of(pool),
+      {"core/pool/pool_graphs.cpp",
+       {{"I7: the graph pool * has * live bytes, but counts *", "too much is counted as live",
+         [&] { return change(graph_pool.live.now, graph_pool.live.now + KiB); }},
+        {"I4: the graph pool * holds * bytes, but graphs use *", "memory of a graph is gone",
+         [&] { return change(graph_pool.kept, graph_pool.kept + MiB); }}}});
 }
 
 TEST(the_check_of_a_pool_ends_where_links_of_blocks_lead_back) {

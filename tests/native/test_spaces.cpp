@@ -45,13 +45,13 @@ TEST(a_pool_refuses_a_space_whose_number_no_block_can_hold) {
   const SpaceMaker make = choose_policy("caching").space_maker();
   Pool pool(make({devices[0]}, events, std::make_shared<Budget>(MiB * 128)), events);
   const auto add = [&]() -> Space& { return pool.add_space(make({devices[0]}, events, pool.budget()), false); };
-  for (int i = 1; i < 255; ++i) add();
+  for (int i = 1; i < 65535; ++i) add();
   Space& last = add();
   Block* block = pool.allocate_from(last, MiB * 20, 0);
   EXPECT(&pool.space_of(*block) == &last);
   pool.free(block);
   EXPECT_ERROR(config, add());
-  EXPECT_EQ(pool.spaces().size(), 256u);
+  EXPECT_EQ(pool.spaces().size(), 65536u);
 }
 
 }  // namespace

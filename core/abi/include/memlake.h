@@ -14,9 +14,9 @@
  *   - An allocation from cached memory and a free in the order of the memory's own stream make no driver call.
  *   - A free is never refused because of its stream. If the stream is capturing a graph, other streams get the memory
  *     after the capture. If it was destroyed, they get it after a wait for the device.
- *   - Memory may be allocated for a stream that is capturing a graph (not with policy:driver): from the memory that the
- *     stream freed before, or new memory. The pool does not know which graphs use an address: the memory must stay
- *     allocated as long as the graph is replayed.
+ *   - Memory for a stream that is capturing a graph belongs into a graph pool (memlake_pool_begin_graph()). Without one
+ *     it may be allocated, too (not with policy:driver): from the memory that the stream freed before, or new memory. The
+ *     pool does not know then that a graph uses it: it must stay allocated as long as the graph is launched.
  *   - Driver calls are made in CUDA's relaxed capture mode, and no event is recorded on a stream that is capturing. So
  *     the pool neither spoils the captures of other threads nor fails because of them.
  *   - A forked child must not use its parent's pools. There, every function of a pool fails with
@@ -35,7 +35,7 @@ extern "C" {
 #endif
 
 /* Increases when a version adds functions or fields. A version that changes existing ones gets another soname. */
-#define MEMLAKE_ABI_VERSION 2
+#define MEMLAKE_ABI_VERSION 3
 
 #if defined(__GNUC__)
 #define MEMLAKE_API __attribute__((visibility("default")))
@@ -118,6 +118,10 @@ typedef struct memlake_pool_stats_t {
   uint64_t num_ooms;     /* requests that found no memory */
   uint64_t held_on_host; /* with spill:host: memory on the host beside `held`, which no limit counts */
   uint64_t held_on_host_peak;
+  uint64_t graph_held; /* since version 3: the part of `held` that belongs to graph pools */
+  uint64_t graph_held_peak;
+  uint64_t graph_live; /* since version 3: the part of `allocated` that lies there */
+  uint64_t graph_live_peak;
 } memlake_pool_stats_t;
 
 MEMLAKE_API int memlake_pool_stats(memlake_pool* pool, memlake_pool_stats_t* stats);
@@ -228,6 +232,53 @@ MEMLAKE_API int memlake_pool_observe(memlake_pool* pool, void (*observe)(const m
  * (policy:caching, policy:stitch, policy:direct). */
 MEMLAKE_API int memlake_pool_enable_peer(memlake_pool* pool, int device);
 
+/* ---- graph pools, since version 3 ----
+ *
+ * A graph uses the addresses that it saw during its capture at every launch. A graph pool is the memory of one graph, or
+ * of several that share it, inside a pool: it keeps its addresses and its chunks and serves no other request, also where
+ * it is free, until the last graph gives it up. It counts against the limit of the pool. What is freed in it serves later
+ * requests of the same graph pool and stream at once.
+ *
+ * Two numbers of the caller's choice name it, as PyTorch's MempoolId_t does; not both 0. Any thread may call these
+ * functions. */
+
+/* One more graph uses the graph pool; the first one makes it. */
+MEMLAKE_API int memlake_pool_use_graph(memlake_pool* pool, uint64_t first, uint64_t second);
+
+/* The same, and from now on requests go there for which `takes` does not return 0. It is called with the stream of each
+ * request, in the thread of the request and under the pool's lock: it must not call memlake. NULL: all requests. Of
+ * several graph pools that take a request, the one that began first gets it. `user` is passed to `takes`. */
+MEMLAKE_API int memlake_pool_begin_graph(memlake_pool* pool, uint64_t first, uint64_t second,
+                                         int (*takes)(void* stream, void* user), void* user);
+
+/* Ends the latest memlake_pool_begin_graph() of this graph pool. The graph goes on to use it. When this function returns,
+ * no call of `takes` is under way. */
+MEMLAKE_API int memlake_pool_end_graph(memlake_pool* pool, uint64_t first, uint64_t second);
+
+/* A graph gives the graph pool up: it was launched for the last time. After the last graph the free memory comes back.
+ * may_wait: 1: at once, behind a wait for the device, unless a capture forbids that; 0: when the pool is short of memory
+ * or gives back what it caches. Allocations that are still live stay valid. Refused: MEMLAKE_ERROR_INVALID_FREE if no
+ * graph uses it, MEMLAKE_ERROR_INVALID_ARGUMENT before memlake_pool_end_graph(). */
+MEMLAKE_API int memlake_pool_release_graph(memlake_pool* pool, uint64_t first, uint64_t second, int may_wait);
+
+/* The figures of one graph pool, in bytes; all 0 if there is none. Later versions append. */
+typedef struct memlake_graph_stats_t {
+  size_t struct_size; /* as in memlake_pool_stats_t */
+  uint64_t uses;      /* how many graphs use it */
+  uint64_t held;
+  uint64_t live; /* blocks with slack, until the call of free */
+  uint64_t live_peak;
+} memlake_graph_stats_t;
+
+MEMLAKE_API int memlake_pool_graph_stats(memlake_pool* pool, uint64_t first, uint64_t second,
+                                         memlake_graph_stats_t* stats);
+
+/* As memlake_pool_visit_blocks(), with the graph pool of each block; 0 and 0: none. */
+MEMLAKE_API int memlake_pool_visit_graph_blocks(memlake_pool* pool,
+                                                int (*visit)(const memlake_block_t* block, uint64_t first,
+                                                             uint64_t second, void* user),
+                                                void* user);
+
 /* ---- PyTorch ----
  *
  * The types are those of torch.cuda.memory.CUDAPluggableAllocator(path, "memlake_torch_malloc", "memlake_torch_free")
@@ -317,6 +368,17 @@ MEMLAKE_API int memlake_torch_functions(memlake_pool* pool, void** malloc_functi
 
 /* The functions give no memory any more. They still free, and the pool stays until the last memory is freed. */
 MEMLAKE_API int memlake_torch_end_functions(void* malloc_function);
+
+/* Since version 3. The functions of graph pools for the pool that serves a device of PyTorch's; see
+ * memlake_pool_begin_graph() and its neighbours. A graph pool stays in the pool in which it began, also if
+ * memlake_torch_set_pool() gives the device another one. */
+MEMLAKE_API int memlake_torch_use_graph(int device, uint64_t first, uint64_t second);
+MEMLAKE_API int memlake_torch_begin_graph(int device, uint64_t first, uint64_t second,
+                                          int (*takes)(void* stream, void* user), void* user);
+MEMLAKE_API int memlake_torch_end_graph(int device, uint64_t first, uint64_t second);
+MEMLAKE_API int memlake_torch_release_graph(int device, uint64_t first, uint64_t second, int may_wait);
+/* How many graphs use it; a negative code is a failure. */
+MEMLAKE_API int64_t memlake_torch_graph_uses(int device, uint64_t first, uint64_t second);
 
 #ifdef __cplusplus
 }

@@ -51,7 +51,7 @@ Block* CudaPoolSpace::try_to_allocate(Attempt& attempt) {
     throw Error(
         ErrorKind::invalid_argument,
         "the stream is capturing a graph, and memory that CUDA's pool gives then belongs to the graph; allocate "
-        "before or after the capture, or use another policy");
+        "it from a graph pool, or before the capture");
   try {
     auto slot = allocate(attempt.rounded, events_.handle_of(attempt.request.stream));
     slot->block = block_over(*slot, group_, attempt.request.stream);

@@ -3,11 +3,13 @@
 // SegmentRules: the decisions of a policy that allocates blocks from segments. The rules change no memory: SegmentSpace
 // asks them for a block, and on a miss for the steps of each rung, and executes each step.
 
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "policies/attempt.hpp"
 #include "policies/ladder.hpp"
+#include "supply/graph_pool.hpp"
 
 namespace memlake {
 
@@ -87,6 +89,11 @@ class SegmentRules {
   [[nodiscard]] virtual bool keeps_freed_memory() const { return true; }
   /// Whether all its segments are expandable.
   [[nodiscard]] virtual bool maps_its_memory() const { return false; }
+
+  /// The same rules for the memory of a graph pool; null if there are none.
+  [[nodiscard]] virtual std::unique_ptr<SegmentRules> for_graphs(std::shared_ptr<const GraphPool>) const {
+    return nullptr;
+  }
 
   /// Fills `victims` with all blocks whose memory can be released to the driver.
   virtual void choose_everything(const BlockMap& blocks, std::vector<Block*>& victims) const = 0;

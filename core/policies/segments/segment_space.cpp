@@ -8,8 +8,13 @@ namespace memlake {
 
 SegmentSpace::SegmentSpace(const std::shared_ptr<Device>& device, std::unique_ptr<SegmentRules> rules,
                            EventSource& events, Ledger ledger)
-    : Space({device}, device->total_memory(), events, std::move(ledger)), rules_(std::move(rules)) {
+    : SegmentSpace(Devices{device}, std::move(rules), events, std::move(ledger)) {}
+
+SegmentSpace::SegmentSpace(const Devices& devices, std::unique_ptr<SegmentRules> rules, EventSource& events,
+                           Ledger ledger)
+    : Space(devices, devices.front()->total_memory(), events, std::move(ledger)), rules_(std::move(rules)) {
   facets_.bare_addresses = this;
+  facets_.graph_memory = this;
   if (rules_->maps_its_memory()) facets_.peer_access = this;
 }
 
@@ -26,6 +31,7 @@ Block* SegmentSpace::take(Bytes rounded, StreamId stream) {
 }
 
 Block* SegmentSpace::climb(Rung rung, Attempt& attempt) {
+  if (rung == Rung::search) return take(attempt.rounded, attempt.request.stream);
   BlockGroup& group = group_for(attempt.rounded);
   Climb climb{.attempt = attempt, .rung = rung, .group = group};
   // A miss counts as one search, whichever rungs follow.

@@ -18,7 +18,7 @@ namespace test {
 struct SegmentSabotage;
 }
 
-class SegmentSpace final : public Space, BareAddresses, PeerAccess {
+class SegmentSpace final : public Space, BareAddresses, PeerAccess, GraphMemory {
   friend struct test::SegmentSabotage;  // breaks it, so that tests see what check() reports
 
  public:
@@ -28,6 +28,8 @@ class SegmentSpace final : public Space, BareAddresses, PeerAccess {
   /// For a space inside another space: `ledger` comes from Ledger::inside().
   SegmentSpace(const std::shared_ptr<Device>& device, std::unique_ptr<SegmentRules> rules, EventSource& events,
                Ledger ledger);
+  /// The same if other devices may use the memory, too. `devices`: the first has the memory.
+  SegmentSpace(const Devices& devices, std::unique_ptr<SegmentRules> rules, EventSource& events, Ledger ledger);
 
   [[nodiscard]] Bytes round(Bytes requested) const override { return rules_->round(requested); }
   Block* take(Bytes rounded, StreamId stream) override;
@@ -56,6 +58,10 @@ class SegmentSpace final : public Space, BareAddresses, PeerAccess {
   [[nodiscard]] const std::vector<std::unique_ptr<SegmentMemory>>& segments() const { return segments_; }
 
  private:
+  [[nodiscard]] std::unique_ptr<SegmentRules> graph_rules(
+      std::shared_ptr<const GraphPool> graph_pool) const override {
+    return rules_->for_graphs(std::move(graph_pool));
+  }
   void release_bare_addresses() override;
   void change_access(const Devices& added, const Devices& removed) override;
   [[nodiscard]] SegmentView view() const;

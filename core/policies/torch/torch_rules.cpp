@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "policies/torch/graph_rules.hpp"
 #include "policies/torch/torch_sizes.hpp"
 
 namespace memlake {
@@ -72,6 +73,10 @@ bool TorchRules::splits(const Block& block, Bytes rounded) const {
   const Bytes rest = block.size - rounded;
   if (block.group->is_small || options_.is_expandable) return rest >= torch::kMinBlock;
   return rounded < options_.max_split_size && rest > torch::kLargestSmall;
+}
+
+std::unique_ptr<SegmentRules> TorchRules::for_graphs(std::shared_ptr<const GraphPool> graph_pool) const {
+  return std::make_unique<GraphRules>(options_, std::move(graph_pool));
 }
 
 Ladder TorchRules::ladder() const { return kLadder; }

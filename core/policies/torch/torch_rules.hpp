@@ -28,6 +28,7 @@ class TorchRules final : public SegmentRules {
   [[nodiscard]] bool splits(const Block& block, Bytes rounded) const override;
   void choose_everything(const BlockMap& blocks, std::vector<Block*>& victims) const override;
   [[nodiscard]] bool maps_its_memory() const override { return options_.is_expandable; }
+  [[nodiscard]] std::unique_ptr<SegmentRules> for_graphs(std::shared_ptr<const GraphPool> graph_pool) const override;
 
  private:
   /// The next step towards new memory; std::nullopt if the limit forbids it.

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from memlake.pool.graph_pool import GraphPool
     from memlake.pool.recording import Recording
     from memlake.pool.snapshot import PoolSnapshot
     from memlake.sharing import Share
@@ -357,6 +358,23 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         self._recording = recording
         return recording
 
+    def graph_pool(self, *, stream: StreamLike = None) -> GraphPool:
+        """Makes a graph pool: memory of this pool for captured CUDA graphs; see `GraphPool`.
+
+        Inside its ``with`` block, requests go there.
+
+        Args:
+            stream: only requests for this stream go there, from any thread. None: all requests of the thread that
+                enters the block.
+
+        Raises:
+            ConfigError: if the stream is none.
+        """
+        from memlake.pool.graph_pool import GraphPool
+
+        handle = None if stream is None else stream_arguments(stream, self._all)[0]
+        return GraphPool(self, stream, handle)
+
     def export(self) -> tuple[Share, ...]:
         """Exports all live buffers in the order of their allocation, or none of them; see `Buffer.export`.
 
@@ -373,8 +391,8 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         """Releases all memory of the pool, then stops its recording.
 
         Raises:
-            InvalidFree: while buffers are live (nothing was changed), if the pool is already closed, if it is the
-                default pool of its device, or if PyTorch's allocator made it.
+            InvalidFree: while buffers are live or the block of a graph pool runs (nothing was changed), if the pool is
+                already closed, if it is the default pool of its device, or if PyTorch's allocator made it.
             OSError: if the recording cannot be written. The pool is closed nevertheless.
         """
         if self._is_default and self.is_open:

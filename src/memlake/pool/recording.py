@@ -19,6 +19,7 @@ from memlake.ownership.closable import Scoped
 if TYPE_CHECKING:
     from memlake.pool.pool import Pool
     from memlake.trace import Trace
+    from memlake.trace.context import Context
 
 __all__ = ["Recording"]
 
@@ -36,7 +37,8 @@ class Recording(Scoped):
 
     The trace begins with the buffers that are live at the start. A recording needs about 30 bytes of memory per
     operation. For `Pool.trim` the trace has the number of bytes that were kept; it does not name the blocks that a
-    stream still used. A recording that is open when the process ends is written then. A recording that is dropped is
+    stream still used. Requests of graph pools have the id of their graph pool as label ``pool_id``; text files have no
+    labels. A recording that is open when the process ends is written then. A recording that is dropped is
     written with a ResourceWarning.
     """
 
@@ -84,7 +86,7 @@ class Recording(Scoped):
 
         if self._pool is None:
             raise InvalidFree("the recording was stopped before")
-        op, id_, nbytes, stream, time = self._pool._stop_recording()
+        op, id_, nbytes, stream, time, pool, pools = self._pool._stop_recording()
         self._pool._recording = None
         self._pool = None
         _open_recordings.discard(self)
@@ -95,6 +97,7 @@ class Recording(Scoped):
             np.frombuffer(stream, np.uint32),
             time=np.frombuffer(time, np.int64),
             metadata=self._metadata,
+            context=_context_of(np.frombuffer(pool, np.uint32), pools),
         )
         self._trace.save(self._path)
         return self._trace
@@ -120,6 +123,16 @@ class Recording(Scoped):
         with suppress(MemlakeError):
             self.stop()
         self._pool = None
+
+
+def _context_of(pool: np.ndarray[Any, np.dtype[np.uint32]], pools: list[tuple[int, int]]) -> Context | None:
+    """Returns the graph pools of the rows as the label ``pool_id``; None if no row has one."""
+    from memlake.trace.context import Context, Label
+
+    if not len(pool):
+        return None
+    texts = ("", *(str(graph_pool) for graph_pool in pools[1:]))
+    return Context(np.zeros(len(pool), np.uint32), labels={"pool_id": Label(pool, texts)})
 
 
 _open_recordings: weakref.WeakSet[Recording] = weakref.WeakSet()

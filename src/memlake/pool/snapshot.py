@@ -15,7 +15,7 @@ __all__ = ["BlockInfo", "PoolSnapshot", "SegmentInfo"]
 _STATES = ("free", "live", "pending", "unmapped", "lent", "dead", "claimed")  # the order of BlockState in the core
 _COLUMNS = (
     *("segment", "segment_size", "page", "address", "nbytes", "requested"),
-    *("stream", "state", "is_small", "id", "on_host"),
+    *("stream", "state", "is_small", "id", "on_host", "graph_pool_first", "graph_pool_second"),
 )
 # PyTorch's names of the states. Blocks in other states have no counterpart in PyTorch.
 _TORCH_STATES = {
@@ -38,6 +38,7 @@ class BlockInfo:
             unmapped; ``"claimed"``: free memory for a request for which the pool is still creating the rest.
         stream: the handle of the stream of the block.
         on_host: how many of its bytes were spilled to the host.
+        graph_pool: the `GraphPool.id` of the graph pool whose memory it is; None: it is no memory of graphs.
     """
 
     address: int
@@ -46,6 +47,7 @@ class BlockInfo:
     state: str
     stream: int
     on_host: int = 0
+    graph_pool: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,11 @@ class SegmentInfo:
         return sum(block.nbytes for block in self.blocks if block.state in _TORCH_STATES)
 
     @property
+    def graph_pool(self) -> tuple[int, int] | None:
+        """The `GraphPool.id` of the graph pool whose memory it is; None: it is no memory of graphs."""
+        return self.blocks[0].graph_pool
+
+    @property
     def held_on_host(self) -> int:
         """The part of `held` that was spilled to the host."""
         return sum(block.on_host for block in self.blocks)
@@ -98,8 +105,9 @@ class PoolSnapshot:
         """The segments by address."""
         found: dict[int, tuple[list[int], list[BlockInfo]]] = {}
         for row in self._table.tolist():
-            segment, _, _, address, nbytes, requested, stream, state, _, _, on_host = row
-            block = BlockInfo(address, nbytes, requested, _STATES[state], stream, on_host)
+            segment, _, _, address, nbytes, requested, stream, state, _, _, on_host, first, second = row
+            graph_pool = (first, second) if first or second else None
+            block = BlockInfo(address, nbytes, requested, _STATES[state], stream, on_host, graph_pool)
             found.setdefault(segment, (row, []))[1].append(block)
         return tuple(
             SegmentInfo(address, row[1], row[2], bool(row[8]), tuple(blocks))
@@ -139,7 +147,7 @@ class PoolSnapshot:
                     "total_size": segment.held,
                     "stream": segment.blocks[0].stream,
                     "segment_type": "small" if segment.is_small else "large",
-                    "segment_pool_id": (0, 0),
+                    "segment_pool_id": segment.graph_pool or (0, 0),
                     "is_expandable": segment.is_expandable,
                     "allocated_size": sum(b["size"] for b in blocks if b["state"] == "active_allocated"),  # type: ignore[misc]
                     "active_size": sum(b["size"] for b in blocks if b["state"] != "inactive"),  # type: ignore[misc]

@@ -39,10 +39,13 @@ class PoolStats:
         free: cached blocks, ready for a request.
         held: physical memory that was created and not released, on the pool's devices, or on the host with
             ``location="host"``. PyTorch calls it reserved.
+        graph_held: the part of `held` that belongs to graph pools (`Pool.graph_pool`).
+        graph_live: the part of `live` that lies there.
         held_on_host: memory that was spilled to the host (``spill="host"``). It does not count against `limit`.
         limit: the most that the pool may hold; None: only the size of the device limits it.
         largest_contiguous: the largest free block; 0 with the policy `driver`, which does not tell it.
-        requested_peak, allocated_peak, active_peak, held_peak, held_on_host_peak: peaks; active is live plus pending.
+        requested_peak, allocated_peak, active_peak, held_peak, graph_held_peak, graph_live_peak, held_on_host_peak:
+            peaks; active is live plus pending.
         fragmentation_at_peak: ``1 - allocated / held``, both read when held reached its peak; 0 if nothing was held.
         gmlake_fragmentation: ``1 - active_peak / held_peak``, the figure of the GMLake paper, for comparison.
         num_allocations, num_frees, num_live, num_pending, num_segments: counts.
@@ -63,6 +66,8 @@ class PoolStats:
     pending: int
     free: int
     held: int
+    graph_held: int
+    graph_live: int
     held_on_host: int
     limit: int | None
     largest_contiguous: int
@@ -70,6 +75,8 @@ class PoolStats:
     allocated_peak: int
     active_peak: int
     held_peak: int
+    graph_held_peak: int
+    graph_live_peak: int
     held_on_host_peak: int
     fragmentation_at_peak: float
     gmlake_fragmentation: float

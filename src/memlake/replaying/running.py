@@ -95,6 +95,7 @@ def run(
         go_on,
         max(-(-sampled // samples), 1) if samples else 0,
         trace.num_carried,
+        trace.graph_pools,
     )
     failure = report.failure
     budget = capacity if effective is None else min(effective, capacity)

@@ -66,10 +66,10 @@ def _table(*operations: Op) -> npt.NDArray[np.bool_]:
 
 
 # The operations that use each cell, that free, and that refer to an earlier allocation.
-WITH_BYTES = (Op.ALLOCATE, Op.TRIM, Op.PREALLOCATE)
+WITH_BYTES = (Op.ALLOCATE, Op.TRIM, Op.PREALLOCATE, Op.RELEASE_POOL)
 _WITH_BYTES = _table(*WITH_BYTES)
 _WITH_STREAM = _table(Op.ALLOCATE, Op.RECORD_STREAM, Op.FREE_ON, Op.PREALLOCATE)
-_WITHOUT_ID = _table(Op.SYNCHRONIZE, Op.EMPTY_CACHE, Op.TRIM, Op.PREALLOCATE)
+_WITHOUT_ID = _table(Op.SYNCHRONIZE, Op.EMPTY_CACHE, Op.TRIM, Op.PREALLOCATE, Op.RELEASE_POOL)
 _FREES = _table(Op.FREE, Op.FREE_ON)
 _REFERS = _table(Op.FREE, Op.FREE_ON, Op.RECORD_STREAM, Op.EVENT_DONE)
 

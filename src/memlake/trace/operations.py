@@ -34,3 +34,6 @@ class Op(IntEnum):
     """The program released cached memory to the driver but kept `bytes`, without waiting for streams."""
     PREALLOCATE = 9
     """The program took `bytes` of contiguous memory in advance, for later requests of `stream`."""
+    RELEASE_POOL = 10
+    """The last graph gave up a graph pool, which the label ``pool_id`` names. `bytes` is 1 if the free memory of the
+    graph pool went back to the driver at once."""

@@ -33,6 +33,7 @@ FORMS = {
     b"e": (Op.EMPTY_CACHE, 0, 0, "e"),
     b"t": (Op.TRIM, 1, 1, "t BYTES"),
     b"p": (Op.PREALLOCATE, 1, 2, "p BYTES [STREAM]"),
+    b"g": (Op.RELEASE_POOL, 1, 1, "g BYTES"),
 }
 
 # The line of each operation.
@@ -47,6 +48,7 @@ LINES = {
     Op.EMPTY_CACHE: "e\n",
     Op.TRIM: "t {nbytes}\n",
     Op.PREALLOCATE: "p {nbytes} {stream}\n",
+    Op.RELEASE_POOL: "g {nbytes}\n",
 }
 
 
@@ -73,7 +75,7 @@ def read_text(source: Source) -> Trace:
             numbers = [_number(word) for word in words[1:]]
             if operation is Op.FREE and len(numbers) == 2:
                 operation = Op.FREE_ON
-            if operation in (Op.TRIM, Op.PREALLOCATE):
+            if operation in (Op.TRIM, Op.PREALLOCATE, Op.RELEASE_POOL):
                 numbers.insert(0, 0)  # these rows have no id
             names_stream = operation in (Op.RECORD_STREAM, Op.FREE_ON) or len(numbers) == 3
             if names_stream and numbers[-1] >= MOST_STREAMS:

@@ -249,6 +249,17 @@ class Trace:
         return free if type(free) is int and 0 <= free < 2**63 else 0
 
     @cached_property
+    def graph_pools(self) -> npt.NDArray[np.uint32] | None:
+        """The number of each row's graph pool, 0 for none; None if a replay cannot know the graph pools.
+
+        It knows those of a recording (`Pool.record`). PyTorch's snapshots do not tell when a private pool is released.
+        """
+        label = None if self.context is None else self.context.labels.get("pool_id")
+        if label is None or self.metadata.get("source") != "memlake.Pool.record":
+            return None
+        return label.number
+
+    @cached_property
     def num_carried(self) -> int:
         """The number of rows at the beginning that allocate what was live before the history begins."""
         carried = self.metadata.get("num_carried")

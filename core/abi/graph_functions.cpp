@@ -1,0 +1,110 @@
+// memlake_pool_..._graph and memlake_torch_..._graph: graph pools.
+
+#include "abi/fill.hpp"
+#include "abi/last_error.hpp"
+#include "abi/pool_handle.hpp"
+#include "abi/torch_pools.hpp"
+
+namespace memlake::abi {
+namespace {
+
+void begin_graph(LivePool& pool, GraphPoolId id, int (*takes)(void* stream, void* user), void* user) {
+  if (takes == nullptr) {
+    pool.begin_graph_requests(id, [](CUstream) { return true; });
+  } else {
+    pool.begin_graph_requests(id, [takes, user](CUstream stream) { return takes(stream, user) != 0; });
+  }
+}
+
+/// The pool of the device that has the graph pool: the present one, or one that served the device before.
+LivePool& torch_pool_with(int device, GraphPoolId id) {
+  TorchPools& pools = TorchPools::of_this_process();
+  pools.require_this_process();
+  LivePool* with = nullptr;
+  pools.any_of(device, [&](LivePool& pool, int of) {
+    if (of != device || !pool.is_open() || pool.graph_pool_stats(id).uses == 0) return false;
+    with = &pool;
+    return true;
+  });
+  return with == nullptr ? pools.pool(device) : *with;
+}
+
+}  // namespace
+}  // namespace memlake::abi
+
+using namespace memlake;
+using namespace memlake::abi;
+
+extern "C" {
+
+int memlake_pool_use_graph(memlake_pool* pool, uint64_t first, uint64_t second) {
+  return code_from([&] { pool_of(pool).use_graph_pool({first, second}); });
+}
+
+int memlake_pool_begin_graph(memlake_pool* pool, uint64_t first, uint64_t second,
+                             int (*takes)(void* stream, void* user), void* user) {
+  return code_from([&] { begin_graph(pool_of(pool), {first, second}, takes, user); });
+}
+
+int memlake_pool_end_graph(memlake_pool* pool, uint64_t first, uint64_t second) {
+  return code_from([&] { pool_of(pool).end_graph_requests(GraphPoolId{first, second}); });
+}
+
+int memlake_pool_release_graph(memlake_pool* pool, uint64_t first, uint64_t second, int may_wait) {
+  return code_from([&] { pool_of(pool).release_graph_pool({first, second}, may_wait != 0); });
+}
+
+int memlake_pool_graph_stats(memlake_pool* pool, uint64_t first, uint64_t second, memlake_graph_stats_t* stats) {
+  return code_from([&] {
+    const GraphPoolStats now = pool_of(pool).graph_pool_stats({first, second});
+    memlake_graph_stats_t filled{};
+    filled.uses = now.uses;
+    filled.held = now.held.count;
+    filled.live = now.live.now.count;
+    filled.live_peak = now.live.peak.count;
+    fill(stats, filled, "memlake_graph_stats_t");
+  });
+}
+
+int memlake_pool_visit_graph_blocks(memlake_pool* pool,
+                                    int (*visit)(const memlake_block_t* block, uint64_t first, uint64_t second,
+                                                 void* user),
+                                    void* user) {
+  int answer = 0;
+  const int code = code_from([&] {
+    if (visit == nullptr) throw Error(ErrorKind::invalid_argument, "the function to call is NULL");
+    for (const FoundBlock& found : pool_of(pool).blocks()) {
+      const memlake_block_t block = to_c(found, pool->device);
+      answer = visit(&block, found.graph_pool.first, found.graph_pool.second, user);
+      if (answer != 0) return;
+    }
+  });
+  return code != MEMLAKE_OK ? code : answer;
+}
+
+int memlake_torch_use_graph(int device, uint64_t first, uint64_t second) {
+  return code_from([&] { torch_pool_with(device, {first, second}).use_graph_pool({first, second}); });
+}
+
+int memlake_torch_begin_graph(int device, uint64_t first, uint64_t second, int (*takes)(void* stream, void* user),
+                              void* user) {
+  return code_from([&] { begin_graph(torch_pool_with(device, {first, second}), {first, second}, takes, user); });
+}
+
+int memlake_torch_end_graph(int device, uint64_t first, uint64_t second) {
+  return code_from(
+      [&] { torch_pool_with(device, {first, second}).end_graph_requests(GraphPoolId{first, second}); });
+}
+
+int memlake_torch_release_graph(int device, uint64_t first, uint64_t second, int may_wait) {
+  return code_from(
+      [&] { torch_pool_with(device, {first, second}).release_graph_pool({first, second}, may_wait != 0); });
+}
+
+int64_t memlake_torch_graph_uses(int device, uint64_t first, uint64_t second) {
+  std::uint64_t uses = 0;
+  const int code =
+      code_from([&] { uses = torch_pool_with(device, {first, second}).graph_pool_stats({first, second}).uses; });
+  return code != MEMLAKE_OK ? code : static_cast<int64_t>(uses);
+}
+}

@@ -1,0 +1,79 @@
+// The part of LivePool for graph pools: which requests go there, and who uses them.
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+#include "runtime/live_pool_waiting.hpp"
+
+namespace memlake {
+
+GraphPoolId LivePool::make_graph_pool_id() {
+  const auto lock = open_lock();
+  // One number of PyTorch's ids is always 0, so they differ from these.
+  ++graph_pools_made_;
+  return {graph_pools_made_, graph_pools_made_};
+}
+
+void LivePool::use_graph_pool(GraphPoolId id) {
+  const auto lock = open_lock();
+  pool_->use_graph_pool(id);
+}
+
+std::uint64_t LivePool::begin_graph_requests(GraphPoolId id, RequestFilter takes) {
+  const auto lock = open_lock();
+  if (pool_->policy_space().location() != Location::device)
+    throw Error(ErrorKind::config,
+                "the memory of this pool lies on the host, and graph pools have memory of a device; use a pool with "
+                "location=\"device\"");
+  routes_.reserve(routes_.size() + 1);
+  pool_->use_graph_pool(id);
+  routes_.push_back({++routes_made_, id, std::move(takes)});
+  return routes_made_;
+}
+
+void LivePool::end_graph_requests(std::uint64_t number) {
+  with_lock([&] { std::erase_if(routes_, [&](const Route& route) { return route.number == number; }); });
+}
+
+void LivePool::end_graph_requests(GraphPoolId id) {
+  const auto lock = open_lock();
+  const auto latest = std::find_if(routes_.rbegin(), routes_.rend(), [&](const Route& route) { return route.id == id; });
+  if (latest == routes_.rend())
+    throw Error(ErrorKind::invalid_argument, "no requests go to the graph pool " + id.text() + "; that ended before");
+  routes_.erase(std::next(latest).base());
+}
+
+void LivePool::release_graph_pool(GraphPoolId id, bool may_wait) {
+  auto lock = open_lock();
+  const GraphPool* graph_pool = pool_->find_graph_pool(id);
+  const bool is_last = graph_pool != nullptr && graph_pool->uses == 1;
+  if (is_last && std::ranges::any_of(routes_, [&](const Route& route) { return route.id == id; }))
+    throw Error(ErrorKind::invalid_argument, "requests still go to the graph pool " + id.text() +
+                                                 ", so it cannot be released; end that first");
+  pool_->release_graph_pool(id, may_wait);
+  if (!is_last || !may_wait) return;
+  waiting(lock, [&] { return pool_->release_ended_graphs(true); });
+}
+
+GraphPoolStats LivePool::graph_pool_stats(GraphPoolId id) const {
+  const auto lock = open_lock();
+  const GraphPool* graph_pool = pool_->find_graph_pool(id);
+  if (graph_pool == nullptr) return {};
+  return {graph_pool->uses, pool_->held_by(*graph_pool), graph_pool->live};
+}
+
+std::optional<GraphPoolId> LivePool::route_of(CUstream stream) const {
+  for (const Route& route : routes_)
+    if (route.takes(stream)) return route.id;
+  return std::nullopt;
+}
+
+Space& LivePool::graph_space(GraphPoolId id, StreamId stream) {
+  const std::size_t device = streams_.device_of(stream);
+  return pool_->graph_space(id, device, [&](std::shared_ptr<GraphPool> graph_pool) {
+    return make_graph_space(pool_->policy_space(), devices_, device, events_, std::move(graph_pool));
+  });
+}
+
+}  // namespace memlake

@@ -1,0 +1,55 @@
+#pragma once
+
+// The part of LivePool that runs an operation which may have to wait for a stream.
+
+#include <optional>
+#include <utility>
+
+#include "base/error.hpp"
+#include "driver/result.hpp"
+#include "runtime/live_pool.hpp"
+
+namespace memlake {
+
+template <class Work>
+auto LivePool::waiting(std::unique_lock<Lock>& lock, Work&& work) {
+  struct Throwing {
+    DriverEvents& events;
+    Throwing(DriverEvents& of, std::optional<KnownStream> granted, bool is_refused) : events(of) {
+      events.begin_throwing(granted, is_refused);
+    }
+    ~Throwing() { events.end_throwing(); }
+  };
+  // So often an operation begins anew because it had to wait. Each time it has got further, unless other threads use the
+  // same streams.
+  constexpr int kMostWaits = 64;
+  std::optional<KnownStream> granted;
+  bool is_refused = false;
+  for (int waits = 0; waits < kMostWaits; ++waits) {
+    std::optional<HostWait> wait;
+    try {
+      const Throwing throwing(events_, granted, is_refused);
+      return work();
+    } catch (HostWait& thrown) {
+      wait.emplace(std::move(thrown));
+    }
+    try {
+      granted = wait_unlocked(lock, *wait);
+    } catch (const Error& error) {
+      // Not a failure of this operation: some thread captures a graph on a stream of the device.
+      if (!is_about_capture(error)) throw;
+      granted.reset();
+      is_refused = true;
+    }
+  }
+  return work();
+}
+
+template <class Choose>
+Block* LivePool::allocate_waiting(std::unique_lock<Lock>& lock, Choose&& choose, Bytes requested, StreamId stream) {
+  Block* block = waiting(lock, [&] { return pool_->allocate_from(choose(), requested, stream); });
+  pool_->count_due_retry();
+  return block;
+}
+
+}  // namespace memlake
