@@ -34,20 +34,20 @@ void bind_graph_pools(nb::class_<PyPool>& pool) {
             return without_gil([&] { return self.core->begin_graph_requests({first, second}, std::move(takes)); });
           },
           nb::arg("first"), nb::arg("second"), nb::arg("handle").none(),
-          "Requests go to the graph pool from now on: those for the stream with the handle, or, if it is None, those of\n"
+          "Requests go to the graph pool from now on: those for the stream with the handle, or, if it is None, those "
+          "of\n"
           "the calling thread. Returns a number for _end_graph_requests().")
       .def(
           "_end_graph_requests",
-          [](const PyPool& self, std::uint64_t number) {
-            without_gil([&] { self.core->end_graph_requests(number); });
-          },
+          [](const PyPool& self, std::uint64_t number) { without_gil([&] { self.core->end_graph_requests(number); }); },
           nb::arg("number"))
       .def(
           "_release_graph_pool",
           [](const PyPool& self, std::uint64_t first, std::uint64_t second) {
             interruptibly([&] { self.core->release_graph_pool({first, second}, true); });
           },
-          nb::arg("first"), nb::arg("second"), "A graph gives it up. Behind the last one the host waits for the devices.")
+          nb::arg("first"), nb::arg("second"),
+          "A graph gives it up. Behind the last one the host waits for the devices.")
       .def(
           "_graph_pool_stats",
           [](const PyPool& self, std::uint64_t first, std::uint64_t second) {

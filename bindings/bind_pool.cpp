@@ -42,6 +42,7 @@ nb::dict to_dict(const Shortage& shortage) {
   result["held_on_host"] = shortage.held_on_host.count;
   result["live"] = shortage.live.count;
   result["pending"] = shortage.pending.count;
+  result["kept_for_graphs"] = shortage.kept_for_graphs.count;
   result["free"] = shortage.free.count;
   result["free_for_it"] = outlook.free_for_it.count;
   result["largest_contiguous"] = shortage.largest_free.count;
@@ -369,7 +370,8 @@ void bind_questions(nb::class_<PyPool>& pool) {
           },
           nb::sig("def _stop_recording(self) -> tuple[bytes, bytes, bytes, bytes, bytes, bytes, list[tuple[int, "
                   "int]]]"),
-          "The columns as bytes: operation u8, id u64, bytes u64, stream u32, time in microseconds i64, graph pool u32\n"
+          "The columns as bytes: operation u8, id u64, bytes u64, stream u32, time in microseconds i64, graph pool "
+          "u32\n"
           "(empty if no row has one); and the graph pools, the first for none.");
 }
 

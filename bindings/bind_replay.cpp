@@ -119,7 +119,8 @@ void bind_replay(nb::module_& m) {
       nb::arg("capacity"), nb::arg("limit").none(), nb::arg("events"), nb::arg("lag"), nb::arg("goes_on"),
       nb::arg("rows_per_sample"), nb::arg("first_sample") = 0, nb::arg("pool") = nb::none(),
       "Replays a trace on an emulated device of `capacity` bytes that exists for this call. policy: its name with its\n"
-      "options, as parse_policy() takes them. limit: what may be held, None for no limit. pool: the graph pool of each row, 0 for none. "
+      "options, as parse_policy() takes them. limit: what may be held, None for no limit. pool: the graph pool of each "
+      "row, 0 for none. "
       "Runs without the GIL.");
 }
 

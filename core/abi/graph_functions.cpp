@@ -92,8 +92,7 @@ int memlake_torch_begin_graph(int device, uint64_t first, uint64_t second, int (
 }
 
 int memlake_torch_end_graph(int device, uint64_t first, uint64_t second) {
-  return code_from(
-      [&] { torch_pool_with(device, {first, second}).end_graph_requests(GraphPoolId{first, second}); });
+  return code_from([&] { torch_pool_with(device, {first, second}).end_graph_requests(GraphPoolId{first, second}); });
 }
 
 int memlake_torch_release_graph(int device, uint64_t first, uint64_t second, int may_wait) {

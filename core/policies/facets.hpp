@@ -90,7 +90,8 @@ class GraphMemory {
  public:
   virtual ~GraphMemory() = default;
   /// Null if the policy says nothing after all.
-  [[nodiscard]] virtual std::unique_ptr<SegmentRules> graph_rules(std::shared_ptr<const GraphPool> graph_pool) const = 0;
+  [[nodiscard]] virtual std::unique_ptr<SegmentRules> graph_rules(
+      std::shared_ptr<const GraphPool> graph_pool) const = 0;
 };
 
 /// The driver itself counts the memory that is held and in use, and releases free memory when the program synchronises.

@@ -133,10 +133,11 @@ bool Pool::release_in_others(const Space& space, const Attempt& attempt) {
   // What is in use stays, so a refusal that is certain leaves what is cached as it is.
   const Bytes most = std::min(limit(), policy_space().device_total());
   if (stats_.active.now + attempt.rounded > most) return false;
-  bool has_waited = false;
   Bytes gained = held().now;
   release_ended_graphs(true);
   gained = gained - held().now;
+  if (stats_.active.now + kept_for_graphs(&space) + attempt.rounded > most) return gained.count > 0;
+  bool has_waited = false;
   for (const auto& other : spaces_) {
     const Bytes before = other->ledger().held();
     if (other.get() == &space || before.count == 0 || gained >= attempt.rounded) continue;

@@ -134,7 +134,11 @@ std::size_t Pool::segment_count() const {
 
 Bytes Pool::largest_free() const {
   Bytes largest{0};
-  for (const auto& space : spaces_) largest = std::max(largest, space->largest_free());
+  for (const auto& space : spaces_) {
+    const GraphPool* graph_pool = space->graph_pool().get();
+    // What graphs use is free for them alone.
+    if (graph_pool == nullptr || !graph_pool->keeps_memory()) largest = std::max(largest, space->largest_free());
+  }
   return largest;
 }
 

@@ -206,6 +206,8 @@ class Pool {
   /// A block of a graph pool comes into the hands of a caller, or leaves them.
   void count_graph(const Space& space, Bytes more, Bytes less);
   [[nodiscard]] Bytes held_by_graphs() const;
+  /// Free memory that graphs use, except that of one space.
+  [[nodiscard]] Bytes kept_for_graphs(const Space* except) const;
   void check_graphs(InvariantReport& report) const;
   /// Tries everything when no free block of the space fits. Null if there is no memory; then shortage() says why.
   Block* acquire(Space& space, Attempt& attempt);
@@ -246,9 +248,9 @@ class Pool {
   std::vector<std::unique_ptr<Space>> spaces_;  // the first is the policy's
   std::vector<Space*> by_number_;               // the same; null: a number that no space has now
   std::map<GraphPoolId, std::shared_ptr<GraphPool>> graph_pools_;
-  Space* default_space_;                        // serves requests that name no space
-  std::vector<std::deque<Awaited>> awaited_;    // by stream, oldest first
-  std::vector<StreamId> waiting_;               // the streams whose queue in awaited_ is not empty, in order
+  Space* default_space_;                      // serves requests that name no space
+  std::vector<std::deque<Awaited>> awaited_;  // by stream, oldest first
+  std::vector<StreamId> waiting_;             // the streams whose queue in awaited_ is not empty, in order
   std::size_t awaited_count_ = 0;
   bool is_retry_due_ = false;     // see count_due_retry()
   std::size_t host_waiters_ = 0;  // threads that wait for a stream without the lock

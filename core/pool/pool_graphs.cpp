@@ -29,6 +29,18 @@ Bytes Pool::held_by_graphs() const {
   return sum;
 }
 
+Bytes Pool::kept_for_graphs(const Space* except) const {
+  Bytes sum{0};
+  if (graph_pools_.empty()) return sum;
+  for (const auto& space : spaces_) {
+    if (space.get() == except || space->graph_pool() == nullptr || !space->graph_pool()->keeps_memory()) continue;
+    space->for_each([&](const Block& block) {
+      if (block.state == BlockState::free) sum = sum + block.size;
+    });
+  }
+  return sum;
+}
+
 void Pool::use_graph_pool(GraphPoolId id) {
   if (id == GraphPoolId{}) throw Error(ErrorKind::invalid_argument, "(0, 0) names no graph pool; give another id");
   auto found = graph_pools_.find(id);
@@ -88,9 +100,8 @@ bool Pool::release_ended_graphs(bool may_wait) {
 }
 
 void Pool::remove_ended_graphs() {
-  std::erase_if(graph_pools_, [this](const auto& entry) {
-    return entry.second->uses == 0 && held_by(*entry.second).count == 0;
-  });
+  std::erase_if(graph_pools_,
+                [this](const auto& entry) { return entry.second->uses == 0 && held_by(*entry.second).count == 0; });
   std::erase_if(spaces_, [this](const std::unique_ptr<Space>& space) {
     if (space->graph_pool() == nullptr || find_graph_pool(space->graph_pool()->id) != nullptr) return false;
     by_number_[space->number()] = nullptr;

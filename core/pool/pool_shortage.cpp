@@ -15,7 +15,8 @@ Shortage Pool::shortage(std::optional<Bytes> device_free) const {
   shortage.held_on_host = spilled().now;
   shortage.live = stats_.allocated.now;
   shortage.pending = stats_.active.now - stats_.allocated.now;
-  shortage.free = shortage.held + shortage.held_on_host - stats_.active.now;
+  shortage.kept_for_graphs = kept_for_graphs(refusal_.space);
+  shortage.free = shortage.held + shortage.held_on_host - stats_.active.now - shortage.kept_for_graphs;
   shortage.largest_free = largest_free();
   shortage.limits.limit = limit();
   shortage.policy = policy_space().policy_name();

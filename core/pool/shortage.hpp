@@ -47,12 +47,13 @@ struct Shortage {
   Bytes rounded{0};  ///< the request after the policy's rounding
   Limits limits{};
   Bytes held{0};
-  Bytes held_on_host{0};    ///< not part of `held`
-  Bytes live{0};            ///< blocks of callers, after rounding
-  Bytes pending{0};         ///< freed, but a stream may still use it
-  Bytes free{0};            ///< cached, in any group and of any stream
-  Bytes largest_free{0};    ///< the largest free block of any stream
-  Bytes largest_usable{0};  ///< the largest free block of the request's stream
+  Bytes held_on_host{0};     ///< not part of `held`
+  Bytes live{0};             ///< blocks of callers, after rounding
+  Bytes pending{0};          ///< freed, but a stream may still use it
+  Bytes kept_for_graphs{0};  ///< free, but in other graph pools than the request's, whose graphs use it
+  Bytes free{0};             ///< cached, in any group and of any stream; without the above
+  Bytes largest_free{0};     ///< the largest free block of any stream
+  Bytes largest_usable{0};   ///< the largest free block of the request's stream
   Outlook outlook{};
   Bytes device_total{0};         ///< of all devices of the pool, or of the host if its memory lies there
   Bytes device_free{0};          ///< memory that the driver has left for any program
@@ -69,7 +70,7 @@ struct Shortage {
   [[nodiscard]] Bytes most() const { return std::min(limits.most(), device_total); }
   /// How much the pool could hold if it had no limit.
   [[nodiscard]] Bytes within_reach() const { return held + held_on_host + device_free; }
-  [[nodiscard]] Bytes in_use() const { return live + pending; }
+  [[nodiscard]] Bytes in_use() const { return live + pending + kept_for_graphs; }
   /// How much the pool would have to hold at least.
   [[nodiscard]] Bytes needed() const { return in_use() + rounded; }
   /// The least limit with which the policy would have asked the driver for the memory.

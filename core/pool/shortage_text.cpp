@@ -219,7 +219,9 @@ std::vector<std::string> tried_in_words(const Shortage& shortage) {
   return words;
 }
 
-std::string hint_of(const Shortage& shortage) {
+namespace {
+
+std::string hint_without_graphs(const Shortage& shortage) {
   switch (reason_of(shortage)) {
     case Reason::addresses:
       return hint_about_addresses(shortage);
@@ -237,6 +239,16 @@ std::string hint_of(const Shortage& shortage) {
   return {};
 }
 
+}  // namespace
+
+std::string hint_of(const Shortage& shortage) {
+  std::string hint = hint_without_graphs(shortage);
+  if (shortage.kept_for_graphs.count > 0)
+    hint += "; graph pools keep " + to_text(shortage.kept_for_graphs) +
+            " that are free: close those whose graphs will not be launched again";
+  return hint;
+}
+
 std::string to_text(const Shortage& shortage) {
   std::ostringstream text;
   text << "no memory for " << to_text(shortage.request.requested);
@@ -245,6 +257,7 @@ std::string to_text(const Shortage& shortage) {
   if (shortage.held_on_host.count > 0) text << ", and " << to_text(shortage.held_on_host) << " on the host";
   text << ": " << to_text(shortage.live) << " live, " << to_text(shortage.pending) << " pending, "
        << to_text(shortage.free) << " free";
+  if (shortage.kept_for_graphs.count > 0) text << ", " << to_text(shortage.kept_for_graphs) << " kept for graphs";
   // CUDA's own pools do not tell their largest free block.
   if (shortage.free.count == 0 || shortage.largest_free.count > 0)
     text << ", the largest free block " << to_text(shortage.largest_free);

@@ -46,7 +46,7 @@ struct BlockRecord {
   std::uint64_t state;   ///< BlockState
   std::uint64_t is_small;
   std::uint64_t id;
-  std::uint64_t on_host;  ///< bytes that lie on the host because the devices had no room
+  std::uint64_t on_host;           ///< bytes that lie on the host because the devices had no room
   std::uint64_t graph_pool_first;  ///< GraphPoolId
   std::uint64_t graph_pool_second;
 };
@@ -405,7 +405,7 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   std::vector<Route> routes_;            // oldest first
   std::uint64_t routes_made_ = 0;
   std::uint64_t graph_pools_made_ = 0;  // by make_graph_pool_id()
-  AddressTable by_address_;              // the blocks of allocate_at()
+  AddressTable by_address_;             // the blocks of allocate_at()
   std::unique_ptr<RowLog> log_;
   Limits limits_;
   LiveCounts before_reset_;             // the numbers at the last reset_totals()

@@ -118,8 +118,9 @@ std::optional<Lease> LivePool::allocate(Bytes requested, const StreamName& strea
 
 bool LivePool::preallocate(Bytes size, const StreamName& stream, Shortage& shortage) {
   if (is_capturing(stream))
-    throw Error(ErrorKind::invalid_argument,
-                "the stream is capturing a graph, so no memory can be taken for it in advance; do it before the capture");
+    throw Error(
+        ErrorKind::invalid_argument,
+        "the stream is capturing a graph, so no memory can be taken for it in advance; do it before the capture");
   auto lock = open_lock();
   if (size.count == 0 || waiting(lock, [&] { return pool_->preallocate(size, number_of(stream)); })) {
     pool_->count_due_retry();

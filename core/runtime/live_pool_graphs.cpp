@@ -38,7 +38,8 @@ void LivePool::end_graph_requests(std::uint64_t number) {
 
 void LivePool::end_graph_requests(GraphPoolId id) {
   const auto lock = open_lock();
-  const auto latest = std::find_if(routes_.rbegin(), routes_.rend(), [&](const Route& route) { return route.id == id; });
+  const auto latest =
+      std::find_if(routes_.rbegin(), routes_.rend(), [&](const Route& route) { return route.id == id; });
   if (latest == routes_.rend())
     throw Error(ErrorKind::invalid_argument, "no requests go to the graph pool " + id.text() + "; that ended before");
   routes_.erase(std::next(latest).base());
@@ -49,8 +50,8 @@ void LivePool::release_graph_pool(GraphPoolId id, bool may_wait) {
   const GraphPool* graph_pool = pool_->find_graph_pool(id);
   const bool is_last = graph_pool != nullptr && graph_pool->uses == 1;
   if (is_last && std::ranges::any_of(routes_, [&](const Route& route) { return route.id == id; }))
-    throw Error(ErrorKind::invalid_argument, "requests still go to the graph pool " + id.text() +
-                                                 ", so it cannot be released; end that first");
+    throw Error(ErrorKind::invalid_argument,
+                "requests still go to the graph pool " + id.text() + ", so it cannot be released; end that first");
   pool_->release_graph_pool(id, may_wait);
   if (!is_last || !may_wait) return;
   waiting(lock, [&] { return pool_->release_ended_graphs(true); });

@@ -20,8 +20,8 @@ auto LivePool::waiting(std::unique_lock<Lock>& lock, Work&& work) {
     }
     ~Throwing() { events.end_throwing(); }
   };
-  // So often an operation begins anew because it had to wait. Each time it has got further, unless other threads use the
-  // same streams.
+  // So often an operation begins anew because it had to wait. Each time it has got further, unless other threads use
+  // the same streams.
   constexpr int kMostWaits = 64;
   std::optional<KnownStream> granted;
   bool is_refused = false;

@@ -18,9 +18,8 @@ struct GraphPoolId {
   std::uint64_t second = 0;
 
   auto operator<=>(const GraphPoolId&) const = default;
-  [[nodiscard]] std::string text() const {
-    return "(" + std::to_string(first) + ", " + std::to_string(second) + ")";
-  }
+  /// As PyTorch writes it: "(1, 7)".
+  [[nodiscard]] std::string text() const;
 };
 
 struct GraphPool {

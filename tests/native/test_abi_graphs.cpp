@@ -181,7 +181,8 @@ PROCESS_TEST(threads_that_capture_into_graph_pools_and_threads_that_do_not_leave
     threads.emplace_back([&] {
       const cuda::CUstream stream = make_stream();
       for (int round = 0; round < 300; ++round) {
-        if (void* const block = memlake_pool_allocate(pool, 20 * kMiB, stream)) expect_ok(memlake_pool_free(pool, block));
+        if (void* const block = memlake_pool_allocate(pool, 20 * kMiB, stream))
+          expect_ok(memlake_pool_free(pool, block));
         if (round % 10 == 0) expect_ok(memlake_pool_trim(pool, 0));
       }
     });
@@ -202,8 +203,7 @@ PROCESS_TEST(a_capture_of_another_thread_survives_new_pools_and_streams_that_end
     begin_capture(capturing, 0);  // global
     std::thread([&] {
       for (const cuda::CUstream stream : streams) EXPECT_EQ(cuStreamDestroy_v2(stream), 0);
-      for (int i = 0; i < 70; ++i)
-        expect_ok(memlake_pool_free(pool, memlake_pool_allocate(pool, kMiB, make_stream())));
+      for (int i = 0; i < 70; ++i) expect_ok(memlake_pool_free(pool, memlake_pool_allocate(pool, kMiB, make_stream())));
       EXPECT(memlake_pool_allocate(pool, 1000 * kMiB, nullptr) == nullptr);
       memlake_pool* const another = make_pool(policy);
       expect_ok(memlake_pool_free(another, memlake_pool_allocate(another, 30 * kMiB, nullptr)));

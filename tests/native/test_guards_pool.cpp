@@ -73,13 +73,12 @@ TEST(every_sentence_of_the_check_of_graph_pools_is_reported) {
   });
   pool.allocate_from(space, MiB * 4, 0);
   GraphPool& graph_pool = *space.graph_pool();
-  test::expect_reported(
-      check_of(pool),
-      {"core/pool/pool_graphs.cpp",
-       {{"I7: the graph pool * has * live bytes, but counts *", "too much is counted as live",
-         [&] { return change(graph_pool.live.now, graph_pool.live.now + KiB); }},
-        {"I4: the graph pool * holds * bytes, but graphs use *", "memory of a graph is gone",
-         [&] { return change(graph_pool.kept, graph_pool.kept + MiB); }}}});
+  test::expect_reported(check_of(pool),
+                        {"core/pool/pool_graphs.cpp",
+                         {{"I7: the graph pool * has * live bytes, but counts *", "too much is counted as live",
+                           [&] { return change(graph_pool.live.now, graph_pool.live.now + KiB); }},
+                          {"I4: the graph pool * holds * bytes, but graphs use *", "memory of a graph is gone",
+                           [&] { return change(graph_pool.kept, graph_pool.kept + MiB); }}}});
 }
 
 TEST(the_check_of_a_pool_ends_where_links_of_blocks_lead_back) {

@@ -15,8 +15,8 @@
  *   - A free is never refused because of its stream. If the stream is capturing a graph, other streams get the memory
  *     after the capture. If it was destroyed, they get it after a wait for the device.
  *   - Memory for a stream that is capturing a graph belongs into a graph pool (memlake_pool_begin_graph()). Without one
- *     it may be allocated, too (not with policy:driver): from the memory that the stream freed before, or new memory. The
- *     pool does not know then that a graph uses it: it must stay allocated as long as the graph is launched.
+ *     it may be allocated, too (not with policy:driver): from the memory that the stream freed before, or new memory.
+ * The pool does not know then that a graph uses it: it must stay allocated as long as the graph is launched.
  *   - Driver calls are made in CUDA's relaxed capture mode, and no event is recorded on a stream that is capturing. So
  *     the pool neither spoils the captures of other threads nor fails because of them.
  *   - A forked child must not use its parent's pools. There, every function of a pool fails with
@@ -234,10 +234,10 @@ MEMLAKE_API int memlake_pool_enable_peer(memlake_pool* pool, int device);
 
 /* ---- graph pools, since version 3 ----
  *
- * A graph uses the addresses that it saw during its capture at every launch. A graph pool is the memory of one graph, or
- * of several that share it, inside a pool: it keeps its addresses and its chunks and serves no other request, also where
- * it is free, until the last graph gives it up. It counts against the limit of the pool. What is freed in it serves later
- * requests of the same graph pool and stream at once.
+ * A graph uses the addresses that it saw during its capture at every launch. A graph pool is the memory of one graph,
+ * or of several that share it, inside a pool: it keeps its addresses and its chunks and serves no other request, also
+ * where it is free, until the last graph gives it up. It counts against the limit of the pool. What is freed in it
+ * serves later requests of the same graph pool and stream at once.
  *
  * Two numbers of the caller's choice name it, as PyTorch's MempoolId_t does; not both 0. Any thread may call these
  * functions. */
@@ -251,14 +251,14 @@ MEMLAKE_API int memlake_pool_use_graph(memlake_pool* pool, uint64_t first, uint6
 MEMLAKE_API int memlake_pool_begin_graph(memlake_pool* pool, uint64_t first, uint64_t second,
                                          int (*takes)(void* stream, void* user), void* user);
 
-/* Ends the latest memlake_pool_begin_graph() of this graph pool. The graph goes on to use it. When this function returns,
- * no call of `takes` is under way. */
+/* Ends the latest memlake_pool_begin_graph() of this graph pool. The graph goes on to use it. When this function
+ * returns, no call of `takes` is under way. */
 MEMLAKE_API int memlake_pool_end_graph(memlake_pool* pool, uint64_t first, uint64_t second);
 
 /* A graph gives the graph pool up: it was launched for the last time. After the last graph the free memory comes back.
- * may_wait: 1: at once, behind a wait for the device, unless a capture forbids that; 0: when the pool is short of memory
- * or gives back what it caches. Allocations that are still live stay valid. Refused: MEMLAKE_ERROR_INVALID_FREE if no
- * graph uses it, MEMLAKE_ERROR_INVALID_ARGUMENT before memlake_pool_end_graph(). */
+ * may_wait: 1: at once, behind a wait for the device, unless a capture forbids that; 0: when the pool is short of
+ * memory or gives back what it caches. Allocations that are still live stay valid. Refused: MEMLAKE_ERROR_INVALID_FREE
+ * if no graph uses it, MEMLAKE_ERROR_INVALID_ARGUMENT before memlake_pool_end_graph(). */
 MEMLAKE_API int memlake_pool_release_graph(memlake_pool* pool, uint64_t first, uint64_t second, int may_wait);
 
 /* The figures of one graph pool, in bytes; all 0 if there is none. Later versions append. */

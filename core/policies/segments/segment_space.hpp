@@ -58,8 +58,7 @@ class SegmentSpace final : public Space, BareAddresses, PeerAccess, GraphMemory 
   [[nodiscard]] const std::vector<std::unique_ptr<SegmentMemory>>& segments() const { return segments_; }
 
  private:
-  [[nodiscard]] std::unique_ptr<SegmentRules> graph_rules(
-      std::shared_ptr<const GraphPool> graph_pool) const override {
+  [[nodiscard]] std::unique_ptr<SegmentRules> graph_rules(std::shared_ptr<const GraphPool> graph_pool) const override {
     return rules_->for_graphs(std::move(graph_pool));
   }
   void release_bare_addresses() override;

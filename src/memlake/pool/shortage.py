@@ -21,7 +21,9 @@ class Shortage:
         held_on_host: the memory that it holds on the host in addition to `held`.
         live: live blocks, with slack.
         pending: freed blocks that a stream may still use.
-        free: free blocks of the pool, of all streams.
+        kept_for_graphs: free blocks of graph pools, which their graphs use at every launch; without the graph pool of
+            the request.
+        free: the other free blocks of the pool, of all streams.
         free_for_it: the part of `free` that this request could use. PyTorch's policies separate small from large
             requests, and the streams from each other.
         largest_contiguous: the largest free block; 0 with the policy `driver`, which does not tell it.
@@ -54,6 +56,7 @@ class Shortage:
     held_on_host: int
     live: int
     pending: int
+    kept_for_graphs: int
     free: int
     free_for_it: int
     largest_contiguous: int

@@ -36,7 +36,7 @@ class PoolStats:
         allocated: the sum of the block sizes, rounding included, until close(). Same as `live`.
         live: blocks in use, rounding included.
         pending: freed blocks that a stream may still use.
-        free: cached blocks, ready for a request.
+        free: cached blocks, ready for a request; those of graph pools for requests there.
         held: physical memory that was created and not released, on the pool's devices, or on the host with
             ``location="host"``. PyTorch calls it reserved.
         graph_held: the part of `held` that belongs to graph pools (`Pool.graph_pool`).

@@ -164,10 +164,12 @@ def test_the_limit_bounds_graph_pools_and_the_rest_together(gpu):
         with pytest.raises(OutOfMemory):
             pool.allocate("30MiB")
     assert pool.stats().held <= 40 * MIB
-    with pytest.raises(OutOfMemory):
+    with pytest.raises(OutOfMemory, match="graph pools keep 1 MiB") as caught:
         pool.allocate("30MiB")
+    assert caught.value.details.kept_for_graphs == MIB
     stats = pool.stats()
     assert stats.graph_held == memory.held
+    assert stats.largest_contiguous == 0
     assert stats.graph_live == memory.live == 19 * MIB
     graph_buffer.close()
     assert (pool.stats().graph_live, pool.stats().graph_live_peak) == (0, 19 * MIB)

@@ -43,7 +43,7 @@ def traces(draw):
             rows.append((op, draw(st.integers(0, 2**32 - 1)), 0, 0))
         elif op in (Op.SYNCHRONIZE, Op.EMPTY_CACHE):
             rows.append((op, 0, 0, 0))
-        elif op in (Op.TRIM, Op.PREALLOCATE):
+        elif op in (Op.TRIM, Op.PREALLOCATE, Op.RELEASE_POOL):
             rows.append((op, 0, draw(SIZES), draw(STREAMS) if op is Op.PREALLOCATE else 0))
     columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], []]
     tags = draw(st.lists(st.text(), max_size=3))
