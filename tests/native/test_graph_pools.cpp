@@ -190,7 +190,8 @@ TEST(a_fault_at_any_call_of_a_graph_pool_leaves_nothing_behind) {
       const Bytes held = p.pool.stats().held.now;
       FailingDriver& failing = test::emulator().failing();
       // The second time, too: what other memory of the pool could have helped is not there.
-      for (const std::uint64_t nth : {1, 2}) failing.fail(call, nth, CUDA_ERROR_OUT_OF_MEMORY);
+      for (const std::uint64_t nth : {std::uint64_t{1}, std::uint64_t{2}})
+        failing.fail(call, nth, CUDA_ERROR_OUT_OF_MEMORY);
       Block* block = p.allocate(kGraph, MiB * 50);
       failing.clear();
       if (block == nullptr) EXPECT_EQ(p.pool.stats().held.now, held);

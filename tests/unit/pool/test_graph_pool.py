@@ -2,6 +2,7 @@
 
 import gc
 import threading
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -17,6 +18,15 @@ def bytes_of(buffer, stream):
     """The bytes of a buffer on the device, after all work of the stream."""
     stream.sync()
     return np.array(buffer.numpy())
+
+
+def all_that_there_is(pool, stream):
+    """Buffers of 3 MiB until there is no memory for another one."""
+    buffers = []
+    with suppress(OutOfMemory):
+        while True:
+            buffers.append(pool.allocate("3MiB", stream=stream))
+    return buffers
 
 
 def test_a_graph_uses_its_memory_at_every_launch_while_others_need_all_they_can_get(gpu, pool):
@@ -35,10 +45,7 @@ def test_a_graph_uses_its_memory_at_every_launch_while_others_need_all_they_can_
     assert (memory.use_count, memory.live) == (1, MIB)
     assert held >= 9 * MIB
     for round in range(20):
-        mine = []
-        with pytest.raises(OutOfMemory):
-            while True:
-                mine.append(pool.allocate("3MiB", stream=other))
+        mine = all_that_there_is(pool, other)
         for buffer in mine:
             assert not (place < buffer.ptr + buffer.nbytes and buffer.ptr < place + 8 * MIB)
             buffer.fill(round, stream=other)
@@ -138,10 +145,16 @@ def test_a_block_that_fails_leaves_nothing_behind(gpu, pool):
     stream = gpu.create_stream()
     before = pool.stats().held
     memory = pool.graph_pool()
-    with pytest.raises(OutOfMemory), memory, Graph(stream):
-        first = pool.allocate("20MiB", stream=stream)
-        pool.allocate("60MiB", stream=stream)
-    first.close()
+    buffers = []
+
+    def capture(*sizes):
+        with memory, Graph(stream):
+            for size in sizes:
+                buffers.append(pool.allocate(size, stream=stream))
+
+    with pytest.raises(OutOfMemory):
+        capture("20MiB", "60MiB")
+    buffers.pop().close()
     stream.sync()
     pool.trim()
     assert (memory.use_count, memory.held, pool.stats().held) == (0, 0, before)
