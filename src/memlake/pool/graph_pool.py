@@ -138,4 +138,5 @@ class GraphPool(Scoped):
             uses, held, live, _ = self._stats()
         except MemlakeError:  # the pool or its device is closed
             return f"GraphPool({self._id}, without memory)"
-        return f"GraphPool({self._id}, {uses} graph{'s' * (uses != 1)}, {format_bytes(held)} held, {format_bytes(live)} live)"
+        graphs = "1 graph" if uses == 1 else f"{uses} graphs"
+        return f"GraphPool({self._id}, {graphs}, {format_bytes(held)} held, {format_bytes(live)} live)"
