@@ -88,7 +88,8 @@ void Pool::reset_held_peak() {
 
 Space& Pool::add_space(std::unique_ptr<Space> space, bool is_default) {
   constexpr std::size_t most = std::size_t{std::numeric_limits<decltype(Block::space)>::max()} + 1;
-  auto number = std::ranges::find(by_number_, nullptr);
+  const bool has_unused = spaces_.size() < by_number_.size();
+  auto number = has_unused ? std::ranges::find(by_number_, nullptr) : by_number_.end();
   if (number == by_number_.end() && by_number_.size() == most)
     throw Error(ErrorKind::config,
                 "a pool has at most " + std::to_string(most) + " spaces, and this one has them all; make another pool");
