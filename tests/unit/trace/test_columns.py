@@ -4,7 +4,7 @@ import pytest
 from memlake import Trace, TraceError
 from memlake.trace import Op
 
-A, F, R, D, S, Y, E, O, T, P = Op  # noqa: E741
+A, F, R, D, S, Y, E, O, T, P, G = Op  # noqa: E741
 
 
 @pytest.mark.parametrize(
@@ -24,8 +24,8 @@ A, F, R, D, S, Y, E, O, T, P = Op  # noqa: E741
         ([A, D, F], [0, 0, 0], "row 1", "the events of id 0 are done before it is freed"),
         ([D], [2], "row 0", "id 2 is reported done, but was not allocated before"),
         ([S], [2**32], "row 0", "step 4294967296 is not below"),
-        ([A, 10], [0, 0], "row 1", "op 10 is not between 0 and 9"),
-        ([A, -1], [0, 0], "row 1", "op -1 is not between 0 and 9"),
+        ([A, 11], [0, 0], "row 1", "op 11 is not between 0 and 10"),
+        ([A, -1], [0, 0], "row 1", "op -1 is not between 0 and 10"),
         ([A, A], [0, -5], "row 1", "id -5 is not between"),
     ],
 )

@@ -96,7 +96,7 @@ def test_other_members_are_ignored(load):
         ({"bytes": np.array([[1, 2]])}, "member bytes.npy: is no plain array of one dimension"),
         ({"bytes": np.array(["1", "2"])}, "member bytes.npy: has type <U1"),
         ({"bytes": np.array([1], np.uint64)}, "column bytes has 1 rows"),
-        ({"op": np.array([0, 10], np.uint8)}, "row 1: op 10 is not between"),
+        ({"op": np.array([0, 11], np.uint8)}, "row 1: op 11 is not between"),
         ({"op": np.array([1, 1], np.uint8)}, "row 0: id 0 is freed, but was not allocated"),
         ({"bytes": np.array([2**63, 0], np.uint64)}, "row 0: bytes 9223372036854775808 is not between"),
         ({"bytes": np.array([-1, 0])}, "row 0: bytes -1 is not between"),

@@ -3,7 +3,7 @@ import pytest
 from memlake import Trace, TraceError
 from memlake.trace import Op
 
-A, F, R, D, S, Y, E, O, T, P = Op  # noqa: E741
+A, F, R, D, S, Y, E, O, T, P, G = Op  # noqa: E741
 
 
 def test_every_letter_is_an_operation(load):

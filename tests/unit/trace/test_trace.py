@@ -7,7 +7,7 @@ import pytest
 from memlake import ConfigError, Trace, TraceError
 from memlake.trace import Op, Row, Step
 
-A, F, R, D, S, Y, E, O, T, P = Op  # noqa: E741  the letters of the text form; O is a free on another stream
+A, F, R, D, S, Y, E, O, T, P, G = Op  # noqa: E741  the letters of the text form; O is a free on another stream
 
 
 @pytest.fixture
