@@ -18,7 +18,24 @@ constexpr std::size_t kMostLookedAt = 64;
 
 }  // namespace
 
-Block* Pool::allocate_free(Space& space, Bytes requested, StreamId stream) {
+std::uint64_t Pool::begin_request(const Space& space, Bytes requested, StreamId stream, RequestRow* row) {
+  if (row == nullptr) {
+    const std::uint64_t id = next_id_++;
+    note_request(space, id, requested, stream);
+    return id;
+  }
+  if (!row->id) row->id = next_id_++;
+  if (std::exchange(row->log, log_number_) != log_number_) note_request(space, *row->id, requested, stream);
+  return *row->id;
+}
+
+void Pool::give_up(RequestRow& row, StreamId stream) {
+  if (row.id && row.log == log_number_) note_refusal(*row.id, stream);
+  row = {};
+  is_retry_due_ = false;
+}
+
+Block* Pool::allocate_free(Space& space, Bytes requested, StreamId stream, RequestRow* row) {
   if (awaited_count_ > 0) poll_events();
   if (awaited_count_ > 0)
     if (const Crowding* crowding = space.facets().crowding; crowding != nullptr && crowding->is_crowded())
@@ -28,27 +45,24 @@ Block* Pool::allocate_free(Space& space, Bytes requested, StreamId stream) {
   if (block == nullptr) block = space.take(rounded, stream);
   if (block == nullptr) [[unlikely]]
     return nullptr;
-  const std::uint64_t id = next_id_++;
-  note_request(space, id, requested, stream);
-  return hand_out(space, block, requested, stream, id);
+  return hand_out(space, block, requested, stream, begin_request(space, requested, stream, row));
 }
 
-Block* Pool::allocate_from(Space& space, Bytes requested, StreamId stream) {
-  if (Block* block = allocate_free(space, requested, stream)) [[likely]]
+Block* Pool::allocate_from(Space& space, Bytes requested, StreamId stream, RequestRow* row) {
+  if (Block* block = allocate_free(space, requested, stream, row)) [[likely]]
     return block;
   // Before the search: meanwhile other threads may make requests.
-  const std::uint64_t id = next_id_++;
-  note_request(space, id, requested, stream);
+  const std::uint64_t id = begin_request(space, requested, stream, row);
   const Bytes rounded = space.round(requested);
   Attempt attempt{.request = {requested, stream}, .rounded = rounded};
   Block* block = nullptr;
   try {
     block = acquire(space, attempt);
   } catch (const HostWait&) {
-    if (log_ != nullptr && !log_->drop_request(id)) note_refusal(id, stream);
-    throw;
+    throw;  // the caller begins anew, or gives up
   } catch (...) {
     note_refusal(id, stream);
+    if (row != nullptr) *row = {};
     throw;
   }
   if (block == nullptr) {
@@ -175,9 +189,10 @@ Block* Pool::allocate_cached(Bytes requested, StreamId stream) {
   return hand_out(space, block, requested, stream, id);
 }
 
-bool Pool::preallocate(Bytes size, StreamId stream) {
+bool Pool::preallocate(Bytes size, StreamId stream, RequestRow* row) {
   if (awaited_count_ > 0) poll_events();
-  note(RowLog::Op::preallocate, 0, size, stream);
+  if (row == nullptr || std::exchange(row->log, log_number_) != log_number_)
+    note(RowLog::Op::preallocate, 0, size, stream);
   Space& space = *default_space_;
   const Bytes rounded = space.round(size);
   Block* block = space.take(rounded, stream);

@@ -348,6 +348,7 @@ std::vector<std::pair<StreamId, Bytes>> Pool::pending_on() const {
 
 void Pool::write_to(RowLog* log) {
   log_ = log;
+  ++log_number_;
   if (log == nullptr) return;
   std::vector<const Block*> live;
   for_each([&](const Block& block) {

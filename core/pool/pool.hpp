@@ -27,6 +27,13 @@ namespace test {
 struct PoolSabotage;
 }
 
+/// A request whose thread may have to wait without the lock and to begin it anew. A recording has one row of it, where
+/// it began first: a replay then waits at the same place.
+struct RequestRow {
+  std::optional<std::uint64_t> id;
+  std::uint64_t log = 0;  ///< the recording that has the row; 0: none
+};
+
 class Pool {
   friend struct test::PoolSabotage;  // breaks it, so that tests see what find_broken_invariant() reports
 
@@ -73,12 +80,14 @@ class Pool {
   /// A live block of at least `requested` bytes for work on `stream`; null if there is no memory for it. Then
   /// shortage() gives the reason.
   Block* allocate(Bytes requested, StreamId stream) { return allocate_from(*default_space_, requested, stream); }
-  /// The same from one of its spaces.
-  Block* allocate_from(Space& space, Bytes requested, StreamId stream);
+  /// The same from one of its spaces. `row`: for a caller that may have to begin the request anew; see RequestRow.
+  Block* allocate_from(Space& space, Bytes requested, StreamId stream, RequestRow* row = nullptr);
   /// As allocate(), but only if that needs no driver call. Null does not mean that there is no memory.
   Block* allocate_cached(Bytes requested, StreamId stream);
   /// As allocate_from(), but only with a free block; asks the driver for no more than the state of pending blocks.
-  Block* allocate_free(Space& space, Bytes requested, StreamId stream);
+  Block* allocate_free(Space& space, Bytes requested, StreamId stream, RequestRow* row = nullptr);
+  /// The caller does not begin the request anew.
+  void give_up(RequestRow& row, StreamId stream);
   [[nodiscard]] Space& default_space() const noexcept { return *default_space_; }
 
   /// Frees a live block in the order of the stream for which it was allocated.
@@ -98,7 +107,7 @@ class Pool {
   void record_use(Block* block, StreamId stream);
 
   /// Ensures that the stream has one free block of `size` bytes. False if there is no memory for it.
-  bool preallocate(Bytes size, StreamId stream);
+  bool preallocate(Bytes size, StreamId stream, RequestRow* row = nullptr);
   /// Releases free memory to the driver as long as at least `keep` bytes stay held. Waits for no event.
   void trim(Bytes keep);
   /// Waits for all events, then releases all free memory to the driver.
@@ -235,6 +244,8 @@ class Pool {
   void give_addresses_back();
   void count_held_peak();
   void note_refusal(std::uint64_t id, StreamId stream);
+  /// The number of a request, which is noted unless its row is in the recording already.
+  std::uint64_t begin_request(const Space& space, Bytes requested, StreamId stream, RequestRow* row);
   void note(RowLog::Op op, std::uint64_t id, Bytes bytes, StreamId stream) {
     if (log_ != nullptr) log_->add(op, id, bytes, stream);
   }
@@ -257,6 +268,7 @@ class Pool {
   std::unordered_map<StreamId, std::uint64_t> freed_while_waiting_;
   std::size_t reusable_here_ = 0;  // number of those with is_reusable_here
   std::uint64_t next_id_ = 0;
+  std::uint64_t log_number_ = 1;  // changes with log_
   std::uint64_t live_digest_ = 0;  // of the blocks that are live or pending; see pool_check.cpp
   Bytes held_peak_seen_;
   Bytes active_peak_before_;  // peak before the last take_recent_peak()

@@ -43,18 +43,6 @@ class RowLog {
   }
 
   [[nodiscard]] std::size_t size() const { return op_.size(); }
-  /// Removes the last row if it is this request's; false if it is another one.
-  bool drop_request(std::uint64_t id) {
-    if (op_.empty() || op_.back() != static_cast<std::uint8_t>(Op::allocate) || id_.back() != id) return false;
-    op_.pop_back();
-    id_.pop_back();
-    bytes_.pop_back();
-    stream_.pop_back();
-    time_us_.pop_back();
-    if (!pool_.empty()) pool_.pop_back();
-    return true;
-  }
-
   [[nodiscard]] const std::vector<std::uint8_t>& op() const { return op_; }
   [[nodiscard]] const std::vector<std::uint64_t>& id() const { return id_; }
   [[nodiscard]] const std::vector<std::uint64_t>& bytes() const { return bytes_; }

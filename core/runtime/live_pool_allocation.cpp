@@ -122,7 +122,8 @@ bool LivePool::preallocate(Bytes size, const StreamName& stream, Shortage& short
         ErrorKind::invalid_argument,
         "the stream is capturing a graph, so no memory can be taken for it in advance; do it before the capture");
   auto lock = open_lock();
-  if (size.count == 0 || waiting(lock, [&] { return pool_->preallocate(size, number_of(stream)); })) {
+  RequestRow row;
+  if (size.count == 0 || waiting(lock, [&] { return pool_->preallocate(size, number_of(stream), &row); })) {
     pool_->count_due_retry();
     return true;
   }

@@ -47,9 +47,15 @@ auto LivePool::waiting(std::unique_lock<Lock>& lock, Work&& work) {
 
 template <class Choose>
 Block* LivePool::allocate_waiting(std::unique_lock<Lock>& lock, Choose&& choose, Bytes requested, StreamId stream) {
-  Block* block = waiting(lock, [&] { return pool_->allocate_from(choose(), requested, stream); });
-  pool_->count_due_retry();
-  return block;
+  RequestRow row;
+  try {
+    Block* block = waiting(lock, [&] { return pool_->allocate_from(choose(), requested, stream, &row); });
+    pool_->count_due_retry();
+    return block;
+  } catch (...) {
+    if (pool_) pool_->give_up(row, stream);
+    throw;
+  }
 }
 
 }  // namespace memlake
