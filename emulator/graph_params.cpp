@@ -165,10 +165,11 @@ void check_alloc_allowed(const Graph& graph) {
 
 NodeParams alloc_params(Driver& driver, CUDA_MEM_ALLOC_NODE_PARAMS& params) {
   const CUmemPoolProps& props = params.poolProps;
-  if (props.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED)
-    refuse(CUDA_ERROR_NOT_SUPPORTED, "the emulator has no allocation nodes of managed memory; allocType must be ",
-           "PINNED (1)");
-  if (props.allocType != CU_MEM_ALLOCATION_TYPE_PINNED) invalid("allocType ", +props.allocType, " is not PINNED (1)");
+  const bool is_managed = props.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED;
+  if (!is_managed && props.allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
+    invalid("allocType ", +props.allocType, " is not PINNED (1) or MANAGED (2)");
+  if (is_managed && props.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+    refuse(CUDA_ERROR_NOT_SUPPORTED, "the emulator has allocation nodes of managed memory on devices only");
   if (props.handleTypes != CU_MEM_HANDLE_TYPE_NONE)
     invalid("memory of graphs cannot be exported: handleTypes must be 0");
   if (props.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
@@ -191,6 +192,10 @@ NodeParams alloc_params(Driver& driver, CUDA_MEM_ALLOC_NODE_PARAMS& params) {
     node.access.push_back(access);
   }
   node.range = driver.pools.reserve_for_graph(*device, params.bytesize);
+  if (is_managed)
+    for (const auto& other : driver.devices.all())
+      if (other->is_open && other.get() != device)
+        node.range->rights.set(other->ordinal, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
   for (const CUmemAccessDesc& access : node.access)
     if (access.location.id != device->ordinal)
       node.range->rights.set(access.location.id, static_cast<unsigned>(access.flags));

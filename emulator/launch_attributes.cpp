@@ -19,6 +19,11 @@ constexpr int kLastLaunchAttribute = 16;
 constexpr std::array kOfNodes{1,  kCooperativeAttribute, kClusterDimension, 5, kPriorityAttribute, 9,
                               10, kPreferredCluster,     kDeviceUpdatable,  14};
 
+constexpr int kSynchronizationPolicy = 3;
+constexpr int kMemoryDomains = 9;
+/// CU_STREAM_ATTRIBUTE_*: the access policy window, the way of waiting, priority, memory domains.
+constexpr std::array kOfStreams{1, kSynchronizationPolicy, kPriorityAttribute, kMemoryDomains, 10};
+
 template <class T>
 T first_of(const LaunchAttributeValue& value) {
   T first;
@@ -32,6 +37,18 @@ bool is_of_node(int id) { return std::ranges::find(kOfNodes, id) != kOfNodes.end
 
 void check_is_of_node(int id) {
   if (!is_of_node(id)) invalid("kernel nodes have no attribute ", id);
+}
+
+void check_is_of_stream(int id) {
+  if (std::ranges::find(kOfStreams, id) == kOfStreams.end()) invalid("streams have no attribute ", id);
+}
+
+LaunchAttributeValue default_of_stream(int id, int priority) {
+  if (id == kPriorityAttribute) return attribute_value(priority);
+  if (id == kSynchronizationPolicy) return attribute_value(1);  // CU_SYNC_POLICY_AUTO
+  LaunchAttributeValue value{};
+  if (id == kMemoryDomains) value[1] = 1;  // the domain of remote memory; that of other memory is 0
+  return value;
 }
 
 void check_attribute(int id, const LaunchAttributeValue& value) {

@@ -28,6 +28,12 @@ struct LaunchAttributes {
 /// Throws 1 for an attribute that kernel nodes do not have.
 void check_is_of_node(int id);
 
+/// Throws 1 for an attribute that streams do not have.
+void check_is_of_stream(int id);
+
+/// What a stream has for an attribute that nobody has set.
+[[nodiscard]] LaunchAttributeValue default_of_stream(int id, int priority);
+
 /// Throws 801 for a value that the device does not fulfil.
 void check_attribute(int id, const LaunchAttributeValue& value);
 

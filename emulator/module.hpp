@@ -25,6 +25,13 @@ using KernelSettings = std::array<std::optional<int>, kFunctionAttributes>;
 
 struct Module;
 
+/// What the functions of CUDA before 4.0 set for the next launch of a kernel (cuFuncSetBlockShape, cuParamSetSize, ...).
+struct NextLaunch {
+  std::array<unsigned, 3> block = {1, 1, 1};
+  unsigned shared = 0;
+  std::vector<char> parameters = {};
+};
+
 /// A kernel in one context.
 struct Function {
   std::uint64_t handle;
@@ -34,6 +41,7 @@ struct Function {
   const KernelSettings* of_kernel = nullptr;  ///< what cuKernelSetAttribute has set for the device; null if no library
   bool is_loaded = false;
   std::uint64_t* launches = nullptr;  ///< the count of its skipped launches; null before the first
+  NextLaunch next = {};
 };
 
 struct ModuleGlobal {

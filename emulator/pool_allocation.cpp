@@ -33,7 +33,7 @@ std::uint64_t Pools::allocate(Pool& pool, std::uint64_t bytes, Stream& stream, c
   const std::uint64_t total = pool.memory->supply().total();
   if (bytes > total) refuse(CUDA_ERROR_OUT_OF_MEMORY, "there are ", total, " bytes in all, ", bytes, " were asked for");
   if (pool.device != nullptr) chunks_.check_usable(*pool.device);
-  const std::uint64_t position = streams_.take_turn(stream);
+  const std::uint64_t position = streams_.take_turn(stream, origin);
   const std::uint64_t offset = offset_in_block(pool, bytes);
   // Advice and location of managed memory belong to whole pages, so no two allocations share a page.
   const std::uint64_t size = round_up(bytes + offset, pool.is_managed() ? host_page() : kPoolUnit);

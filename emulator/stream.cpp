@@ -140,9 +140,12 @@ std::uint64_t Streams::next_moment(Stream& stream) {
   return position;
 }
 
-std::uint64_t Streams::take_turn(Stream& stream) {
+std::uint64_t Streams::take_turn(Stream& stream, const Origin& origin) {
   check_not_capturing(stream);
-  return next_moment(stream);
+  // A moment is never pending. Work of other streams that it comes after must be: who waits for the moment, waits for it.
+  if (implicit_waits(stream).empty()) return next_moment(stream);
+  enqueue(stream, Work{.name = origin.call, .origin = origin});
+  return stream.position;
 }
 
 CompletionRef Streams::when_reached(Stream& stream, const Origin& origin, std::function<void()> at_end) {
@@ -336,9 +339,9 @@ void Streams::wait_event(Stream& stream, const Event& event, const Origin& origi
   } else if (is_pending(event.recorded)) {
     enqueue(stream, Work{.name = "cuStreamWaitEvent", .origin = origin, .waits = {event.recorded}});
     stream.before.merge(event.before);
-  } else {
+  } else if (event.recorded != nullptr) {
     stream.before.merge(event.before);  // first: the wait is done at once only if the host has seen the event
-    next_moment(stream);
+    take_turn(stream, origin);
   }
 }
 

@@ -15,6 +15,7 @@
 
 #include "context.hpp"
 #include "graph_abi.hpp"
+#include "launch_attributes.hpp"
 #include "order.hpp"
 #include "shared_event.hpp"
 #include "work.hpp"
@@ -73,6 +74,7 @@ struct Stream {
   std::uint64_t position = 0;                  ///< the number of its operations
   Clock before = {};                           ///< the clock of its next operation, its own earlier operations included
   std::size_t sweep_above = kMostGoneStreams;  ///< the size from which the clock is swept of streams that are gone
+  std::map<int, LaunchAttributeValue> attributes = {};  ///< that the program has set, by CUstreamAttrID
   CaptureRef capture = {};                     ///< the capture that its operations become nodes of; null: none
   CaptureTips capture_tips = {};               ///< the nodes that the next captured node depends on
 
@@ -139,7 +141,7 @@ class Streams {
 
   /// Counts an operation of the stream that is no work, such as an allocation, and returns its position. Throws 900 on
   /// a capture.
-  std::uint64_t take_turn(Stream& stream);
+  std::uint64_t take_turn(Stream& stream, const Origin& origin);
 
   /// The clock of the stream's next operation.
   const Clock& before(Stream& stream);

@@ -120,7 +120,15 @@ MEMLAKE_EXPORT CUresult cuFuncGetModule(CUmodule* module, CUfunction function) {
 MEMLAKE_EXPORT CUresult cuFuncGetName(const char** name, CUfunction function) {
   return enter(Call::cuFuncGetName, MEMLAKE_CALLER, [&](Session& session) {
     const char*& out = required(name, "name");
+    if (function == nullptr) invalid("the function is NULL");
     out = find(session, function).image->name.c_str();
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuFuncGetParamCount(CUfunction function, size_t* count) {
+  return enter(Call::cuFuncGetParamCount, MEMLAKE_CALLER, [&](Session& session) {
+    required(count, "count");
+    *count = find(session, function).image->parameters.size();
   });
 }
 

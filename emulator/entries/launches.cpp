@@ -1,5 +1,7 @@
 // Launches of kernels.
 
+#include <algorithm>
+
 #include "entries/entry.hpp"
 #include "graph_kernel.hpp"
 #include "launch_attributes.hpp"
@@ -36,7 +38,86 @@ void launch(Session& session, CUfunction handle, const LaunchShape& shape, CUstr
     driver.streams.record(driver.streams.find_event(event), stream, session.origin);
 }
 
+Function& find_function(Session& session, CUfunction handle) {
+  return session.driver.libraries.function_of(handle, session.driver.contexts.current(), session.origin);
+}
+
+/// CUDA before 4.0: an offset and a size in the parameters, which cuParamSetSize has made room for, or will.
+void set_parameter(Session& session, CUfunction handle, int offset, const void* value, std::uint64_t bytes) {
+  std::vector<char>& parameters = find_function(session, handle).next.parameters;
+  if (bytes > 0) required(static_cast<const char*>(value), "the value");
+  if (offset < 0 || static_cast<std::uint64_t>(offset) + bytes > kMostParameterBytes)
+    invalid(bytes, " bytes at offset ", offset, " are no parameters");
+  const std::uint64_t end = static_cast<std::uint64_t>(offset) + bytes;
+  if (parameters.size() < end) parameters.resize(end);
+  std::copy_n(static_cast<const char*>(value), bytes, parameters.begin() + offset);
+}
+
+void launch_next(Session& session, CUfunction handle, int width, int height, CUstream stream) {
+  NextLaunch& next = find_function(session, handle).next;
+  if (width < 1 || height < 1) invalid("a grid of ", width, " x ", height, " blocks");
+  std::size_t size = next.parameters.size();
+  void* extra[] = {reinterpret_cast<void*>(kExtraBuffer), next.parameters.data(), reinterpret_cast<void*>(kExtraSize),
+                   &size, reinterpret_cast<void*>(kExtraEnd)};
+  launch(session, handle,
+         {{static_cast<unsigned>(width), static_cast<unsigned>(height), 1},
+          {next.block[0], next.block[1], next.block[2]},
+          next.shared},
+         stream, nullptr, extra);
+}
+
 }  // namespace
+
+MEMLAKE_EXPORT CUresult cuFuncSetBlockShape(CUfunction function, int x, int y, int z) {
+  return enter(Call::cuFuncSetBlockShape, MEMLAKE_CALLER, [&](Session& session) {
+    NextLaunch& next = find_function(session, function).next;
+    if (x < 1 || y < 1 || z < 1) invalid("a block of ", x, " x ", y, " x ", z, " threads");
+    next.block = {static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z)};
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuFuncSetSharedSize(CUfunction function, unsigned bytes) {
+  return enter(Call::cuFuncSetSharedSize, MEMLAKE_CALLER,
+               [&](Session& session) { find_function(session, function).next.shared = bytes; });
+}
+
+MEMLAKE_EXPORT CUresult cuParamSetSize(CUfunction function, unsigned bytes) {
+  return enter(Call::cuParamSetSize, MEMLAKE_CALLER, [&](Session& session) {
+    NextLaunch& next = find_function(session, function).next;
+    if (bytes > kMostParameterBytes) invalid(bytes, " bytes of parameters; ", kMostParameterBytes, " are possible");
+    next.parameters.resize(bytes);
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuParamSeti(CUfunction function, int offset, unsigned value) {
+  return enter(Call::cuParamSeti, MEMLAKE_CALLER,
+               [&](Session& session) { set_parameter(session, function, offset, &value, sizeof value); });
+}
+
+MEMLAKE_EXPORT CUresult cuParamSetf(CUfunction function, int offset, float value) {
+  return enter(Call::cuParamSetf, MEMLAKE_CALLER,
+               [&](Session& session) { set_parameter(session, function, offset, &value, sizeof value); });
+}
+
+MEMLAKE_EXPORT CUresult cuParamSetv(CUfunction function, int offset, void* value, unsigned bytes) {
+  return enter(Call::cuParamSetv, MEMLAKE_CALLER,
+               [&](Session& session) { set_parameter(session, function, offset, value, bytes); });
+}
+
+MEMLAKE_EXPORT CUresult cuLaunch(CUfunction function) {
+  return enter(Call::cuLaunch, MEMLAKE_CALLER,
+               [&](Session& session) { launch_next(session, function, 1, 1, nullptr); });
+}
+
+MEMLAKE_EXPORT CUresult cuLaunchGrid(CUfunction function, int width, int height) {
+  return enter(Call::cuLaunchGrid, MEMLAKE_CALLER,
+               [&](Session& session) { launch_next(session, function, width, height, nullptr); });
+}
+
+MEMLAKE_EXPORT CUresult cuLaunchGridAsync(CUfunction function, int width, int height, CUstream stream) {
+  return enter(Call::cuLaunchGridAsync, MEMLAKE_CALLER,
+               [&](Session& session) { launch_next(session, function, width, height, stream); });
+}
 
 MEMLAKE_EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,

@@ -165,7 +165,15 @@ MEMLAKE_EXPORT CUresult cuKernelGetLibrary(CUlibrary* library, CUkernel kernel) 
 MEMLAKE_EXPORT CUresult cuKernelGetName(const char** name, CUkernel kernel) {
   return enter(Call::cuKernelGetName, MEMLAKE_CALLER, [&](Session& session) {
     const char*& out = required(name, "name");
+    if (kernel == nullptr) invalid("the kernel is NULL");
     out = session.driver.libraries.find(kernel).image().name.c_str();
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuKernelGetParamCount(CUkernel kernel, size_t* count) {
+  return enter(Call::cuKernelGetParamCount, MEMLAKE_CALLER, [&](Session& session) {
+    required(count, "count");
+    *count = session.driver.libraries.find(kernel).image().parameters.size();
   });
 }
 

@@ -1,5 +1,7 @@
 // Streams, events and host functions.
 
+#include <algorithm>
+
 #include "entries/entry.hpp"
 
 namespace memlake::emulator {
@@ -136,6 +138,39 @@ MEMLAKE_EXPORT CUresult cuStreamGetPriority(CUstream stream, int* priority) {
   return enter(Call::cuStreamGetPriority, MEMLAKE_CALLER, [&](Session& session) {
     required(priority, "priority");
     *priority = session.driver.streams.find(stream).priority;
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuStreamGetAttribute(CUstream stream, int attribute, LaunchAttributeValue* value) {
+  return enter(Call::cuStreamGetAttribute, MEMLAKE_CALLER, [&](Session& session) {
+    required(value, "value");
+    const Stream& found = session.driver.streams.find(stream);
+    check_is_of_stream(attribute);
+    const auto set = found.attributes.find(attribute);
+    *value = set != found.attributes.end() ? set->second : default_of_stream(attribute, found.priority);
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuStreamSetAttribute(CUstream stream, int attribute, const LaunchAttributeValue* value) {
+  return enter(Call::cuStreamSetAttribute, MEMLAKE_CALLER, [&](Session& session) {
+    const LaunchAttributeValue& wish = required(value, "value");
+    Stream& found = session.driver.streams.find(stream);
+    check_is_of_stream(attribute);
+    if (attribute == kPriorityAttribute) {
+      found.priority = std::clamp(number_of(wish), kGreatestPriority, kLeastPriority);
+    } else {
+      found.attributes[attribute] = wish;
+    }
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuStreamCopyAttributes(CUstream target, CUstream source) {
+  return enter(Call::cuStreamCopyAttributes, MEMLAKE_CALLER, [&](Session& session) {
+    Stream& to = session.driver.streams.find(target);
+    const Stream& from = session.driver.streams.find(source);
+    if (to.context != from.context) invalid("the streams belong to two contexts");
+    to.attributes = from.attributes;
+    to.priority = from.priority;
   });
 }
 

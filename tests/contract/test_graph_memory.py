@@ -13,11 +13,12 @@ from helpers.abi_graphs import (
     RESERVED_HIGH,
     USED,
     USED_HIGH,
+    AllocParams,
     GraphSteps,
     device_copy,
     row,
 )
-from helpers.abi_types import Result
+from helpers.abi_types import MemLocation, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -242,4 +243,25 @@ def test_rule_graph_memory_freed_under_work_of_another_stream(steps: GraphSteps,
     world.must("record", driver.cuEventRecord(event, other))
     world.must("wait", driver.cuStreamWaitEvent(stream, event, 0))
     expect("an ordered free", driver.cuMemFreeAsync(address, stream), Result.SUCCESS, "D")
+    synchronized(world, stream)
+
+
+@pytest.mark.world(devices=2, peers="none")
+def test_rule_graph_managed_allocation_node(steps: GraphSteps, expect: Expectations) -> None:
+    """An allocation node of managed memory says so, and devices that are no peers may use its memory."""
+    world, driver, graph, stream = steps.world, steps.driver, steps.graph(), steps.world.new_stream()
+    node, params = c_void_p(), AllocParams()
+    params.poolProps.alloc_type, params.poolProps.location, params.bytesize = 2, MemLocation(1, world.device), MIB
+    code = driver.cuGraphAddMemAllocNode(byref(node), graph, *steps.nodes(), byref(params))
+    expect("adding", code, Result.SUCCESS, "D")
+    told = AllocParams()
+    expect("its parameters", driver.cuGraphMemAllocNodeGetParams(node, byref(told)), Result.SUCCESS, "D")
+    expect.equal("allocType", told.poolProps.alloc_type, 2, "D")
+    world.must("launch", driver.cuGraphLaunch(steps.executable(graph), stream))
+    synchronized(world, stream)
+    other = world.new_stream(device=world.devices[1])
+    expect("a fill by the other device", driver.cuMemsetD8Async(params.dptr, 7, 64, other), Result.SUCCESS, "I")
+    synchronized(world, other)
+    expect.equal("the bytes", world.read(params.dptr, 2), (0, bytes([7, 7])), "I")
+    expect("free", driver.cuMemFreeAsync(params.dptr, stream), Result.SUCCESS, "D")
     synchronized(world, stream)

@@ -204,3 +204,30 @@ def test_occupancy_is_what_fits_into_a_multiprocessor(world: World, expect: Expe
         expect("room for shared memory", asked, Result.SUCCESS, "D")
         if driver.is_emulated:  # a real driver's answer counts what other settings take
             expect.that("so much shared memory leaves two blocks", blocks(128, room.value) >= 2, "D")
+
+
+@skips
+def test_the_launches_of_cuda_before_4(world: World, expect: Expectations) -> None:
+    """The function keeps block, shared memory and parameters for cuLaunchGrid; without enough parameters -> 1."""
+    driver, stream = world.driver, world.new_stream()
+    with code.loaded(world) as module:
+        kernel = code.function(world, module, "fill")
+        count = c_size_t(0)
+        expect("cuFuncGetParamCount", driver.cuFuncGetParamCount(kernel, byref(count)), Result.SUCCESS, "D")
+        expect.equal("parameters", count.value, 3, "D")
+        expect("a launch without parameters", driver.cuLaunch(kernel), Result.INVALID_VALUE, "I")
+        address = c_uint64(world.new_allocation(4096))
+        expect("block", driver.cuFuncSetBlockShape(kernel, 32, 2, 1), Result.SUCCESS, "D")
+        expect("no block", driver.cuFuncSetBlockShape(kernel, 32, 0, 1), Result.INVALID_VALUE, "D")
+        expect("shared", driver.cuFuncSetSharedSize(kernel, 64), Result.SUCCESS, "D")
+        expect("size", driver.cuParamSetSize(kernel, 24), Result.SUCCESS, "D")
+        expect("address", driver.cuParamSetv(kernel, 0, byref(address), 8), Result.SUCCESS, "D")
+        expect("number", driver.cuParamSeti(kernel, 8, 1), Result.SUCCESS, "D")
+        expect("float", driver.cuParamSetf(kernel, 16, 1.5), Result.SUCCESS, "D")
+        expect("a negative offset", driver.cuParamSeti(kernel, -4, 1), Result.INVALID_VALUE, "I")
+        expect("launch", driver.cuLaunchGrid(kernel, 2, 2), Result.SUCCESS, "D")
+        expect("launch in a stream", driver.cuLaunchGridAsync(kernel, 2, 2, stream), Result.SUCCESS, "D")
+        expect("no grid", driver.cuLaunchGrid(kernel, 0, 1), Result.INVALID_VALUE, "D")
+        expect("block of too many threads", driver.cuFuncSetBlockShape(kernel, 1024, 2, 1), Result.SUCCESS, "I")
+        expect("its launch", driver.cuLaunchGrid(kernel, 1, 1), Result.INVALID_VALUE, "D")
+        world.must("cuCtxSynchronize", driver.cuCtxSynchronize())

@@ -6,7 +6,7 @@ the device, and no other host function is queued elsewhere: a real driver may ru
 
 from __future__ import annotations
 
-from ctypes import byref, c_float, c_void_p
+from ctypes import byref, c_float, c_int, c_void_p
 from typing import TYPE_CHECKING
 
 import pytest
@@ -184,3 +184,23 @@ def test_case_095_destroyed_stream_is_gone(world: World, expect: Expectations) -
         expect("destroy", world.destroy_stream(stream), Result.SUCCESS, "D/O")
         listed = [entry["handle"] for entry in driver.ledger()["streams"]]
         expect.that("the destroyed stream is not in the ledger", stream not in listed, "I")
+
+
+def test_rule_stream_attributes(world: World, expect: Expectations) -> None:
+    """Attributes are read, set and copied; the priority is that of the stream; others -> 1."""
+    driver, one, other = world.driver, world.new_stream(), world.new_stream()
+    priority, policy = 8, 3
+    value, answer = (c_int * 16)(-3), (c_int * 16)()
+    expect("set the priority", driver.cuStreamSetAttribute(one, priority, value), Result.SUCCESS, "D")
+    read = c_int(0)
+    expect("cuStreamGetPriority", driver.cuStreamGetPriority(one, byref(read)), Result.SUCCESS, "D")
+    expect.equal("the priority", read.value, -3, "I")
+    expect("the policy", driver.cuStreamGetAttribute(one, policy, answer), Result.SUCCESS, "D")
+    expect.equal("automatic", answer[0], 1, "D")
+    value[0] = 2
+    expect("set the policy", driver.cuStreamSetAttribute(one, policy, value), Result.SUCCESS, "D")
+    expect("copy", driver.cuStreamCopyAttributes(other, one), Result.SUCCESS, "D")
+    expect("the copied policy", driver.cuStreamGetAttribute(other, policy, answer), Result.SUCCESS, "D")
+    expect.equal("as it was set", answer[0], 2, "D")
+    expect("an attribute of launches", driver.cuStreamSetAttribute(one, 2, value), Result.INVALID_VALUE, "D")
+    expect("no value", driver.cuStreamGetAttribute(one, policy, None), Result.INVALID_VALUE, "D")

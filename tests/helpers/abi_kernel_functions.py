@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
 _OBJECT = c_void_p
 _OUT = POINTER(c_void_p)
@@ -61,6 +61,17 @@ KERNEL_FUNCTIONS: dict[str, tuple[str, list[object]]] = {
     "cuLinkAddData": ("cuLinkAddData_v2", [_OBJECT, c_int, c_void_p, c_size_t, c_char_p, *_JIT]),
     "cuLinkComplete": ("cuLinkComplete", [_OBJECT, _OUT, _SIZE]),
     "cuLinkDestroy": ("cuLinkDestroy", [_OBJECT]),
+    "cuFuncGetParamCount": ("cuFuncGetParamCount", [_OBJECT, _SIZE]),
+    "cuKernelGetParamCount": ("cuKernelGetParamCount", [_OBJECT, _SIZE]),
+    "cuFuncSetBlockShape": ("cuFuncSetBlockShape", [_OBJECT, c_int, c_int, c_int]),
+    "cuFuncSetSharedSize": ("cuFuncSetSharedSize", [_OBJECT, c_uint]),
+    "cuParamSetSize": ("cuParamSetSize", [_OBJECT, c_uint]),
+    "cuParamSeti": ("cuParamSeti", [_OBJECT, c_int, c_uint]),
+    "cuParamSetf": ("cuParamSetf", [_OBJECT, c_int, c_float]),
+    "cuParamSetv": ("cuParamSetv", [_OBJECT, c_int, c_void_p, c_uint]),
+    "cuLaunch": ("cuLaunch", [_OBJECT]),
+    "cuLaunchGrid": ("cuLaunchGrid", [_OBJECT, c_int, c_int]),
+    "cuLaunchGridAsync": ("cuLaunchGridAsync", [_OBJECT, c_int, c_int, _OBJECT]),
     "cuLaunchKernel": ("cuLaunchKernel", [_OBJECT, *_SHAPE, _OBJECT, c_void_p, c_void_p]),
     "cuLaunchKernelEx": ("cuLaunchKernelEx", [c_void_p, _OBJECT, c_void_p, c_void_p]),
     "cuLaunchCooperativeKernel": ("cuLaunchCooperativeKernel", [_OBJECT, *_SHAPE, _OBJECT, c_void_p]),
