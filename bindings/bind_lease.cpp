@@ -66,6 +66,23 @@ void bind_lease(nb::module_& m) {
           nb::sig("def _pieces(self) -> list[tuple[Device | None, int]]"),
           "Where its bytes lie, in order; None: on the host.")
       .def(
+          "_handles",
+          [](PyLease& self) {
+            nb::list parts;
+            for (const MappedPart& part : without_gil([&] { return self->handles(); }))
+              parts.append(nb::make_tuple(part.handle, part.offset.count, part.size.count, part.start.count,
+                                          static_cast<int>(part.prop.requestedHandleTypes),
+                                          part.prop.allocFlags.gpuDirectRDMACapable != 0));
+            return parts;
+          },
+          nb::sig("def _handles(self) -> list[tuple[int, int, int, int, int, bool]]"),
+          "Its handles by address: handle, offset in the buffer, size, offset in the handle, export types as bits, "
+          "and\n"
+          "whether GPUDirect RDMA was granted. Empty for memory that has no handles.")
+      .def(
+          "_is_one_handle", [](PyLease& self) { return without_gil([&] { return self->is_one_handle(); }); },
+          "False if its ends are in different handles.")
+      .def(
           "_stream",
           [](PyLease& self) {
             const auto stream = without_gil([&] { return self->stream_name(); });
@@ -81,10 +98,7 @@ void bind_lease(nb::module_& m) {
       .def_prop_ro(
           "is_pinned", [](PyLease& self) { return self->is_pinned(); }, "True until it is unpinned as often as pinned.")
       .def(
-          "pin", [](PyLease& self) { without_gil([&] { self->pin(); }); },
-          "Keeps its memory as it is, also behind close(), until it is unpinned as often: for registrations with NCCL "
-          "or\n"
-          "RDMA, sharing, graphs. A pinned buffer that is dropped is freed.")
+          "_pin", [](PyLease& self) { without_gil([&] { self->pin(); }); }, "pin() without questions.")
       .def(
           "unpin", [](PyLease& self) { without_gil([&] { self->unpin(); }); },
           "Ends one pin(). The last one frees the memory if the buffer was closed meanwhile.\n\n"

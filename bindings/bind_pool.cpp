@@ -130,14 +130,15 @@ std::optional<Lease> allocate_free(const PyPool& pool, Bytes size, nb::handle st
   return interruptibly([&] { return pool.core->allocate_free(size, reinterpret_cast<CUstream>(handle)); });
 }
 
-nb::object allocate(nb::handle_t<PyPool> self, nb::handle nbytes, nb::handle stream, nb::handle shareable) {
+nb::object allocate(nb::handle_t<PyPool> self, nb::handle nbytes, nb::handle stream, nb::handle shareable,
+                    bool single_handle) {
   // The path that is taken a thousand times per step. Everything else is for Python to sort out.
-  if (shareable.is_none() && nb::inst_ready(self)) {
+  if (shareable.is_none() && !single_handle && nb::inst_ready(self)) {
     const PyPool& pool = *nb::inst_ptr<PyPool>(self);
     if (const std::uint64_t size = pool.bytes_of(nbytes); size > 0)
       if (auto lease = allocate_free(pool, {size}, stream)) return pool.wrap(*std::move(lease));
   }
-  return with_python([&] { return self.attr("_allocate_slowly")(nbytes, stream, shareable); });
+  return with_python([&] { return self.attr("_allocate_slowly")(nbytes, stream, shareable, single_handle); });
 }
 
 void bind_live_pool(nb::class_<PyPool>& pool) {
@@ -145,7 +146,7 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
           "__init__",
           [](PyPool* self, const nb::list& devices, const std::string& policy, const nb::object& limit,
              nb::object buffer_type, bool shareable, const std::string& placement, const std::string& location,
-             bool may_spill, const nb::object& max_size, const nb::object& memory_fraction) {
+             bool may_spill, const nb::object& max_size, const nb::object& memory_fraction, bool fabric) {
             std::vector<std::shared_ptr<Device>> shared;
             for (nb::handle device : devices) shared.push_back(nb::cast<PyDevice&>(device).share());
             if (shared.empty()) throw nb::value_error("a pool needs a device");
@@ -156,20 +157,24 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
                 .max_size = max_size.is_none() ? Bytes{0} : to_bytes(nb::cast<nb::int_>(max_size), "max_size")};
             const SpaceMaker maker = choose_policy(policy).space_maker(arguments);
             const Limits limits = to_limits(limit, max_size, memory_fraction);
-            const Sharing sharing{.options = {.placement = arguments.placement}, .is_default_space = shareable};
+            const Sharing sharing{.options = {.placement = arguments.placement,
+                                              .more_handle_types = fabric ? CU_MEM_HANDLE_TYPE_FABRIC : 0},
+                                  .is_default_space = shareable};
             new (self) PyPool(without_gil([&] { return LivePool::make(std::move(shared), maker, limits, sharing); }),
                               std::move(buffer_type));
           },
           nb::arg("devices"), nb::arg("policy"), nb::arg("limit").none(), nb::arg("buffer_type"),
           nb::arg("shareable") = false, nb::arg("placement") = "fill", nb::arg("location") = "device",
           nb::arg("may_spill") = false, nb::arg("max_size") = nb::none(), nb::arg("memory_fraction") = nb::none(),
+          nb::arg("fabric") = false,
           nb::sig("def __init__(self, devices: list[Device], policy: str, limit: int | None, buffer_type: type, "
                   "shareable: bool = False, placement: str = 'fill', location: str = 'device', "
-                  "may_spill: bool = False, max_size: int | None = None, memory_fraction: int | None = None) -> None"),
+                  "may_spill: bool = False, max_size: int | None = None, memory_fraction: int | None = None, "
+                  "fabric: bool = False) -> None"),
           "policy: its name with its options, as parse_policy() takes them. buffer_type: a subclass of Lease.\n"
           "shareable: whether buffers that do not say otherwise can be exported. limit, max_size, memory_fraction: "
           "what\n"
-          "it may hold, in bytes; the smallest one binds.")
+          "it may hold, in bytes; the smallest one binds. fabric: whether shareable memory has fabric handles, too.")
       .def(
           "__init__",
           [](PyPool* self, int torch_device, nb::object buffer_type) {
@@ -212,15 +217,17 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
           nb::sig("def _limits(self) -> tuple[int | None, int | None]"),
           "The limit that can be changed, and the smallest of all; None: there is none.")
       .def("allocate", &allocate, nb::arg("nbytes").none(), nb::kw_only(), nb::arg("stream") = nb::none(),
-           nb::arg("shareable") = nb::none(),
+           nb::arg("shareable") = nb::none(), nb::arg("single_handle") = false,
            nb::sig("def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.device.stream.StreamLike = None, "
-                   "shareable: bool | None = None) -> memlake.pool.buffer.Buffer"),
+                   "shareable: bool | None = None, single_handle: bool = False) -> memlake.pool.buffer.Buffer"),
            "Gives memory.\n\n"
            "Args:\n"
            "    nbytes: how much; an int, or a string such as ``\"10GiB\"``. 0 gives an empty buffer.\n"
            "    stream: the stream that uses it first; None: the device's default stream.\n"
            "    shareable: True for a buffer that other processes may be given (`Buffer.export`): it owns its chunks\n"
-           "        whole, so its size is rounded up to granules. None: as the pool's `handle_type` says.\n\n"
+           "        whole, so its size is rounded up to granules. None: as the pool's `handle_type` says.\n"
+           "    single_handle: True for a buffer that is one handle of one device, which is never moved or mapped\n"
+           "        elsewhere: for registrations with NCCL, UCX or RDMA. Its size is rounded up to granules.\n\n"
            "Raises:\n"
            "    OutOfMemory: if there is no memory; it says why and what to do.\n"
            "    ConfigError: if the size or the stream makes no sense, or the stream is capturing a graph.\n"
@@ -228,17 +235,18 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
       .def(
           "_allocate",
           [](const PyPool& self, const nb::int_& nbytes, const nb::int_& handle, const PyStream* owner,
-             const nb::int_& device, std::optional<bool> shareable) -> nb::object {
+             const nb::int_& device, std::optional<bool> shareable, bool single_handle) -> nb::object {
             const Bytes size = to_bytes(nbytes, "nbytes");
             const StreamName stream = name_of_stream(handle, owner, device);
             Shortage shortage;
-            auto lease = interruptibly([&] { return self.core->allocate(size, stream, shortage, shareable); });
+            auto lease =
+                interruptibly([&] { return self.core->allocate(size, stream, shortage, shareable, single_handle); });
             return lease ? self.wrap(*std::move(lease)) : nb::object(to_dict(shortage));
           },
           nb::arg("nbytes"), nb::arg("handle"), nb::arg("owner").none(), nb::arg("device"),
-          nb::arg("shareable") = nb::none(),
+          nb::arg("shareable") = nb::none(), nb::arg("single_handle") = false,
           nb::sig("def _allocate(self, nbytes: int, handle: int, owner: StreamOwner | None, device: int, "
-                  "shareable: bool | None = None) -> typing.Any"),
+                  "shareable: bool | None = None, single_handle: bool = False) -> typing.Any"),
           "A buffer, or a dict that says why there is no memory.")
       .def_prop_ro(
           "_stream_count", [](const PyPool& self) { return without_gil([&] { return self.core->stream_count(); }); },

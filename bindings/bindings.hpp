@@ -37,6 +37,7 @@ void bind_arrays(nb::module_& m);
 void bind_device(nb::module_& m);
 void bind_driver(nb::module_& m);
 void bind_emulated_work(nb::module_& m);
+void bind_features(nb::module_& m);
 void bind_pickles(nb::module_& m);
 void bind_lease(nb::module_& m);
 void bind_pool(nb::module_& m);

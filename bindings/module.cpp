@@ -21,6 +21,7 @@ NB_MODULE(_native, m) {
   bind_driver(m);
   bind_device(m);
   bind_streams(m);
+  bind_features(m);
   bind_emulated_work(m);
   bind_vmm(m);
   bind_policies(m);

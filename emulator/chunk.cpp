@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "handles.hpp"
@@ -14,19 +15,30 @@ constexpr std::uint64_t kChunkHandleBase = 0xE000'0000'0000'0000;  // a distinct
 constexpr std::uint64_t kHostGranularity = std::uint64_t{2} << 20;
 constexpr unsigned kUsageTilePool = 1;
 
-void check_handle_types(const CUmemAllocationProp& prop, bool is_host) {
+// The first versions of CUDA with memory of the host at these locations. cuMemCreate of older ones refuses them.
+constexpr int kHostNumaSince = 12020;
+constexpr int kHostSince = 13000;
+
+void check_handle_types(const CUmemAllocationProp& prop, const Device* device, bool is_host) {
   const int types = prop.requestedHandleTypes;
   if ((types & ~kKnownHandleTypes) != 0) invalid("requestedHandleTypes ", types, " names no handle type");
   if (is_host && types != 0) invalid("HOST memory cannot be exported: requestedHandleTypes must be 0");
-  if ((types & CU_MEM_HANDLE_TYPE_FABRIC) != 0)
+  const bool has_fabric = device != nullptr && device->config.fabric != Fabric::none;
+  if ((types & CU_MEM_HANDLE_TYPE_FABRIC) != 0 && !has_fabric)
     refuse(CUDA_ERROR_NOT_PERMITTED, "fabric handles need an IMEX channel, and there is none");
-  if ((types & ~kPosix) != 0) refuse(CUDA_ERROR_NOT_SUPPORTED, "Windows handle types are not supported on Linux");
+  if ((types & kPosix) != 0 && device != nullptr && device->config.lacks(Lack::export_handles))
+    refuse(CUDA_ERROR_NOT_SUPPORTED, "device ", device->ordinal,
+           " is configured without file descriptors of memory (lacks=export)");
+  if ((types & ~(kPosix | CU_MEM_HANDLE_TYPE_FABRIC)) != 0)
+    refuse(CUDA_ERROR_NOT_SUPPORTED, "Windows handle types are not supported on Linux");
 }
 
-void check_flags(const CUmemAllocationProp& prop) {
+void check_flags(const CUmemAllocationProp& prop, const Device* device) {
   if (prop.win32HandleMetaData != nullptr) invalid("win32HandleMetaData must be NULL on Linux (zero the whole struct)");
   if (prop.allocFlags.compressionType > 1) invalid("compressionType ", +prop.allocFlags.compressionType, " is unknown");
   if (prop.allocFlags.gpuDirectRDMACapable > 1) invalid("gpuDirectRDMACapable must be 0 or 1");
+  if (prop.allocFlags.gpuDirectRDMACapable != 0 && device != nullptr && device->config.lacks(Lack::rdma))
+    refuse(CUDA_ERROR_NOT_SUPPORTED, "device ", device->ordinal, " is configured without GPUDirect RDMA (lacks=rdma)");
   if ((prop.allocFlags.usage & ~(kUsageTilePool | kUsageHwDecompress)) != 0)
     invalid("usage ", prop.allocFlags.usage, " is unknown (zero the whole struct)");
   if ((prop.allocFlags.usage & kUsageTilePool) != 0)
@@ -48,8 +60,14 @@ void Chunks::check_usable(const Device& device) {
     refuse(primary->sticky, "earlier work on device ", device.ordinal, " failed; its context is lost");
 }
 
+void Chunks::check_virtual_memory(const Device* device) const {
+  if (device != nullptr ? !device->config.lacks(Lack::vmm) : devices_.has_virtual_memory()) return;
+  refuse(CUDA_ERROR_NOT_SUPPORTED, device != nullptr ? text("device ", device->ordinal, " is") : "all devices are",
+         " configured without virtual memory management (lacks=vmm)");
+}
+
 std::uint64_t Chunks::create(std::uint64_t size, const CUmemAllocationProp& prop, std::uint64_t flags,
-                             const Origin& origin) {
+                             int driver_version, const Origin& origin) {
   if (size == 0) invalid("size is 0");
   if (flags != 0) invalid("flags must be 0");
   if (prop.type != CU_MEM_ALLOCATION_TYPE_PINNED) invalid("allocation type ", +prop.type, " is not PINNED (1)");
@@ -61,18 +79,24 @@ std::uint64_t Chunks::create(std::uint64_t size, const CUmemAllocationProp& prop
       if (device == nullptr) invalid("device ", prop.location.id, " does not exist or was closed");
       break;
     case CU_MEM_LOCATION_TYPE_HOST:
+      if (driver_version < kHostSince)
+        invalid("memory at the location HOST exists since CUDA 13.0; this driver is ", driver_version);
       is_host = true;
       break;
     case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+      if (driver_version < kHostNumaSince)
+        invalid("memory at the location HOST_NUMA exists since CUDA 12.2; this driver is ", driver_version);
       if (prop.location.id != 0) invalid("NUMA node ", prop.location.id, " does not exist");
       break;
     default:
       invalid("location type ", +prop.location.type, " is not one that memory can be created at");
   }
-  check_handle_types(prop, is_host);
-  check_flags(prop);
+  check_virtual_memory(device);
+  check_handle_types(prop, device, is_host);
+  check_flags(prop, device);
   auto chunk = std::make_unique<Chunk>(Chunk{
       .id = next_id_, .size = size, .device = device, .prop = prop, .storage = {}, .view = {}, .made_by = origin});
+  if (device != nullptr && device->config.lacks(Lack::rdma_grant)) chunk->prop.allocFlags.gpuDirectRDMACapable = 0;
   chunk->prop.allocFlags.compressionType = 0;  // a request only; these devices have no compressible memory
   if (size % chunk->granularity() != 0)
     invalid("size ", size, " is not a multiple of the granularity ", chunk->granularity());
@@ -84,7 +108,7 @@ std::uint64_t Chunks::create(std::uint64_t size, const CUmemAllocationProp& prop
            " bytes left, ", size, " were asked for");
 
   const bool has_bytes = device == nullptr || device->is_host_backed();
-  if ((prop.requestedHandleTypes & kPosix) != 0) {
+  if (prop.requestedHandleTypes != 0) {
     chunk->storage =
         Storage(make_shareable_file(Shared::chunk, chunk->device_or_host(), size, chunk->prop, chunk->identity));
   } else if (device != nullptr && has_bytes) {
@@ -170,6 +194,20 @@ void Chunks::reclaim() {
   const std::vector<std::uint64_t> ids(lingering_.begin(), lingering_.end());
   for (const std::uint64_t id : ids)
     if (Chunk& chunk = *chunks_.at(id); !is_shared(chunk.storage.fd())) retire(chunk);
+}
+
+std::array<unsigned char, 64> Chunks::export_fabric(Handle& handle, std::uint64_t flags) {
+  if (flags != 0) invalid("flags must be 0");
+  Chunk& chunk = *handle.chunk;
+  if ((chunk.prop.requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC) == 0)
+    invalid("this chunk was not created for export as a fabric handle (requestedHandleTypes is ",
+            +chunk.prop.requestedHandleTypes, " and cannot be changed)");
+  if (chunk.device->config.fabric != Fabric::works)
+    refuse(CUDA_ERROR_NOT_SUPPORTED, "device ", chunk.device->ordinal,
+           " is configured to accept fabric handles at cuMemCreate only (fabric=create)");
+  std::array<unsigned char, 64> name{};
+  std::ranges::copy(chunk.identity, name.begin());
+  return name;
 }
 
 int Chunks::export_file(Handle& handle, CUmemAllocationHandleType type, std::uint64_t flags) {

@@ -5,6 +5,7 @@
 // A chunk lives as long as a handle references it, a mapping uses it, or a descriptor of it is open in any process. Its
 // size counts as used memory of its device from its creation to its end, whether it is mapped or not.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -38,6 +39,7 @@ struct Chunk {
   [[nodiscard]] int device_or_host() const { return device == nullptr ? kHost : device->ordinal; }
   [[nodiscard]] bool is_strict() const { return device == nullptr || device->is_strict(); }
   [[nodiscard]] bool relaxes(Switch which) const { return device != nullptr && device->config.relaxes(which); }
+  [[nodiscard]] bool lacks(Lack what) const { return device != nullptr && device->config.lacks(what); }
   [[nodiscard]] std::uint64_t granularity() const;
   /// Whether the bytes exist. They do not on a device without backing, even if an exportable chunk has a file.
   [[nodiscard]] bool has_bytes() const {
@@ -59,7 +61,8 @@ class Chunks {
   Chunks(Devices& devices, Contexts& contexts, Arena& arena) : devices_(devices), contexts_(contexts), arena_(arena) {}
 
   /// Validates all arguments, then creates the chunk and counts its memory as used. Throws Refusal or Violation.
-  std::uint64_t create(std::uint64_t size, const CUmemAllocationProp& prop, std::uint64_t flags, const Origin& origin);
+  std::uint64_t create(std::uint64_t size, const CUmemAllocationProp& prop, std::uint64_t flags, int driver_version,
+                       const Origin& origin);
 
   /// Finds a valid handle. Throws Refusal for 0, and Violation with code 1 for a handle that was released or never
   /// existed.
@@ -70,6 +73,11 @@ class Chunks {
   void add_mapping(Handle& handle);
   void remove_mapping(Handle& handle);
 
+  /// Throws Refusal if the device, or all devices for null, lack virtual memory management.
+  void check_virtual_memory(const Device* device) const;
+
+  /// The 64 bytes of a fabric handle. The emulator imports none: there is no other machine.
+  static std::array<unsigned char, 64> export_fabric(Handle& handle, std::uint64_t flags);
   int export_file(Handle& handle, CUmemAllocationHandleType type, std::uint64_t flags);
   std::uint64_t import_file(int fd, CUmemAllocationHandleType type, const Origin& origin);
 

@@ -29,13 +29,22 @@ constexpr std::array<std::pair<std::string_view, Switch>, 7> kSwitches{{
     {"alloc_async_zero", Switch::alloc_async_zero},
 }};
 
+constexpr std::array<std::pair<std::string_view, Lack>, 7> kLacks{{
+    {"vmm", Lack::vmm},
+    {"rdma", Lack::rdma},
+    {"rdma_grant", Lack::rdma_grant},
+    {"rdma_access", Lack::rdma_access},
+    {"export", Lack::export_handles},
+    {"spanning_copies", Lack::spanning_copies},
+    {"shared_bytes", Lack::shared_bytes},
+}};
+
 /// What the `nvidia` profile relaxes: everything but offsets, which no CUDA driver accepts.
 constexpr unsigned kNvidiaRelaxes = 0b1111111U & ~(1U << static_cast<unsigned>(Switch::map_offset_nonzero));
 
 constexpr std::string_view kKeys =
-    "devices, memory, granularity, recommended, peers, profile, relax, backing, streams, aliasing, pool_segment, "
-    "driver, "
-    "poison, kernels, name, report, ledger";
+    "devices, memory, granularity, recommended, peers, profile, relax, backing, streams, aliasing, lacks, fabric, "
+    "pool_segment, driver, poison, kernels, name, report, ledger";
 
 std::uint64_t parse_number(std::string_view key, std::string_view value, std::string_view what) {
   std::uint64_t number = 0;
@@ -77,18 +86,22 @@ Choice parse_choice(std::string_view key, std::string_view value, std::initializ
   invalid("emulator configuration: ", key, "=", value, " is not possible; choose ", known);
 }
 
-unsigned parse_switches(std::string_view value) {
-  unsigned relaxed = 0;
+/// A set of words joined by '+', as bits.
+template <class Words>
+unsigned parse_words(std::string_view key, std::string_view value, const Words& words, std::string_view noun,
+                     std::string_view plural) {
+  unsigned bits = 0;
+  if (value.empty()) return bits;
   for (const auto word : split(value, '+')) {
-    const auto found = std::ranges::find(kSwitches, trimmed(word), &std::pair<std::string_view, Switch>::first);
-    if (found == kSwitches.end()) {
+    const auto found = std::ranges::find_if(words, [&](const auto& known) { return known.first == trimmed(word); });
+    if (found == words.end()) {
       std::string known;
-      for (const auto& [name, which] : kSwitches) known.append(known.empty() ? "" : ", ").append(name);
-      invalid("emulator configuration: relax=", word, " is not a switch; the switches are ", known);
+      for (const auto& [name, which] : words) known.append(known.empty() ? "" : ", ").append(name);
+      invalid("emulator configuration: ", key, "=", word, " is not a ", noun, "; the ", plural, " are ", known);
     }
-    relaxed |= 1U << static_cast<unsigned>(found->second);
+    bits |= 1U << static_cast<unsigned>(found->second);
   }
-  return relaxed;
+  return bits;
 }
 
 std::vector<std::vector<bool>> parse_peers(std::string_view value, int devices) {
@@ -159,7 +172,7 @@ GroupConfig parse_config(std::string_view config) {
     } else if (key == "profile") {
       device.profile = parse_choice<Profile>(key, value, {{"strict", Profile::strict}, {"nvidia", Profile::nvidia}});
     } else if (key == "relax") {
-      device.relaxed |= value.empty() ? 0 : parse_switches(value);
+      device.relaxed |= parse_words(key, value, kSwitches, "switch", "switches");
     } else if (key == "backing") {
       device.backing = parse_choice<Backing>(key, value, {{"host", Backing::host}, {"none", Backing::none}});
     } else if (key == "streams") {
@@ -168,6 +181,11 @@ GroupConfig parse_config(std::string_view config) {
     } else if (key == "aliasing") {
       device.aliasing = parse_choice<Aliasing>(
           key, value, {{"none", Aliasing::none}, {"whole", Aliasing::whole}, {"prefix", Aliasing::prefix}});
+    } else if (key == "lacks") {
+      device.lacking |= parse_words(key, value, kLacks, "capability", "capabilities");
+    } else if (key == "fabric") {
+      device.fabric = parse_choice<Fabric>(
+          key, value, {{"none", Fabric::none}, {"create", Fabric::create}, {"works", Fabric::works}});
     } else if (key == "pool_segment") {
       device.pool_segment = parse_bytes(key, value);
     } else if (key == "driver") {

@@ -25,11 +25,24 @@ enum class Switch : unsigned {
   alloc_async_zero,
 };
 
+/// What a device does not have, as some real ones (docs/guides/on_real_hardware.md). Each can be taken away alone.
+enum class Lack : unsigned {
+  vmm,              ///< virtual memory management: such calls are not supported
+  rdma,             ///< GPUDirect RDMA: the flag at cuMemCreate is not supported
+  rdma_grant,       ///< the flag is accepted, but reads back as 0
+  rdma_access,      ///< cuMemSetAccess fails with 999 on memory that has the flag, as seen on WSL2
+  export_handles,   ///< file descriptors of memory
+  spanning_copies,  ///< one copy or fill over memory of several devices, or of a device and the host
+  shared_bytes,     ///< a second mapping of a handle shows other bytes than the first
+};
+
 enum class Profile { strict, nvidia };
 enum class Backing { host, none };
 enum class StreamMode { threads, manual };
 /// What happens to a launch of a kernel: the emulator has no processor that could run it.
 enum class Kernels { refuse, skip };
+/// Fabric handles: not at all, accepted at cuMemCreate but refused at the export, or both.
+enum class Fabric { none, create, works };
 /// How a chunk may be mapped while another mapping of it exists: not at all, whole, or also in part.
 enum class Aliasing { none, whole, prefix };
 
@@ -51,8 +64,11 @@ struct DeviceConfig {
   Kernels kernels = Kernels::refuse;
   std::string name = "memlake emulated GPU";
   unsigned relaxed = 0;  ///< bit set of Switch
+  unsigned lacking = 0;  ///< bit set of Lack
+  Fabric fabric = Fabric::none;
 
   [[nodiscard]] bool relaxes(Switch which) const { return (relaxed >> static_cast<unsigned>(which) & 1U) != 0; }
+  [[nodiscard]] bool lacks(Lack what) const { return (lacking >> static_cast<unsigned>(what) & 1U) != 0; }
 };
 
 struct GroupConfig {

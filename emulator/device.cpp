@@ -16,8 +16,18 @@ namespace memlake::emulator {
 namespace {
 
 constexpr int kLastAttribute = 147;  // CUDA 13.0
+constexpr int kLastBefore130 = 143;
+constexpr int kLastBefore129 = 140;
 constexpr int kPciBusId = 33;
 constexpr int kPciDomain = 50;
+constexpr int kVirtualMemory = 102;
+constexpr int kFileDescriptors = 103;
+constexpr int kRdmaOfVirtualMemory = 110;
+constexpr int kRdma = 116;
+constexpr int kPoolHandles = 119;
+constexpr int kFabricHandles = 128;
+constexpr int kHostNumaMemory = 141;
+constexpr int kHostMemory = 145;
 constexpr std::uint64_t kSmallestAlignment = std::uint64_t{2} << 20;
 
 constexpr std::array<int, kLastAttribute + 1> kAttributes = [] {
@@ -29,6 +39,24 @@ constexpr std::array<int, kLastAttribute + 1> kAttributes = [] {
 }();
 
 }  // namespace
+
+bool Device::is_lacking(int attribute) const {
+  switch (attribute) {
+    case kVirtualMemory:
+    case kHostNumaMemory:
+    case kHostMemory:
+      return config.lacks(Lack::vmm);
+    case kFileDescriptors:
+    case kPoolHandles:
+      return config.lacks(Lack::export_handles) || config.lacks(Lack::vmm);
+    case kRdmaOfVirtualMemory:
+      return config.lacks(Lack::rdma) || config.lacks(Lack::vmm);
+    case kRdma:
+      return config.lacks(Lack::rdma);
+    default:
+      return false;
+  }
+}
 
 std::uint64_t HostMemory::total() {
   return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
@@ -86,8 +114,11 @@ std::optional<PciPlace> parse_pci_place(const char* text) {
 
 int Device::common_attribute(int id) { return kAttributes[static_cast<std::size_t>(id)]; }
 
-std::optional<int> Device::attribute(int id) const {
-  if (id < 1 || id > kLastAttribute) return std::nullopt;
+std::optional<int> Device::attribute(int id, int driver_version) const {
+  const int last = driver_version < 12090 ? kLastBefore129 : driver_version < 13000 ? kLastBefore130 : kLastAttribute;
+  if (id < 1 || id > last) return std::nullopt;
+  if (is_lacking(id)) return 0;
+  if (id == kFabricHandles) return config.fabric == Fabric::none ? 0 : 1;
   if (id == kPciBusId) return static_cast<int>(pci_place(number).bus);
   if (id == kPciDomain) return static_cast<int>(pci_place(number).domain);
   return kAttributes[static_cast<std::size_t>(id)];
@@ -159,6 +190,11 @@ unsigned Devices::relaxed() const {
   for (const auto& device : all_)
     if (device->is_open) common &= device->config.relaxed;
   return common;
+}
+
+bool Devices::has_virtual_memory() const {
+  return std::ranges::any_of(all_,
+                             [](const auto& device) { return device->is_open && !device->config.lacks(Lack::vmm); });
 }
 
 void Devices::update() {

@@ -17,6 +17,9 @@
 
 namespace memlake::emulator {
 
+/// The newest driver whose attributes are known: CUDA 13.0.
+inline constexpr int kNewestDriver = 13000;
+
 /// The same number has the same UUID in every process, as one GPU has.
 cuda::CUuuid uuid_of(int number);
 
@@ -70,8 +73,11 @@ struct Device {
   const std::shared_ptr<HeapFile>& heap_file();
 
   [[nodiscard]] cuda::CUuuid uuid() const { return uuid_of(number); }
-  [[nodiscard]] std::optional<int> attribute(int id) const;  ///< empty: no such attribute
-  static int common_attribute(int id);                       ///< one that all devices share. pre: it exists
+  /// Empty: a driver of this version has no such attribute.
+  [[nodiscard]] std::optional<int> attribute(int id, int driver_version = kNewestDriver) const;
+  /// Whether the attribute is 0 because the device is configured to lack what it is about.
+  [[nodiscard]] bool is_lacking(int attribute) const;
+  static int common_attribute(int id);  ///< one that all devices share. pre: it exists
 };
 
 /// The host memory of the driver: host chunks and host pools together.
@@ -131,6 +137,9 @@ class Devices {
 
   /// The rules that all open devices relax (bit set of Switch).
   [[nodiscard]] unsigned relaxed() const;
+
+  /// Whether at least one open device has virtual memory management.
+  [[nodiscard]] bool has_virtual_memory() const;
 
  private:
   void update();

@@ -100,15 +100,13 @@ int Driver::add_devices(const GroupConfig& group) {
 }
 
 int Driver::add_group(const GroupConfig& group, bool is_first) {
-  if (group.driver_version && *group.driver_version != version_) {
-    for (const auto& device : devices.all())
-      if (device->is_open)
-        invalid("emulator configuration: driver=", *group.driver_version,
-                ", but this process's one emulated driver is ", version_, " and has open devices");
-  }
+  const bool has_open = std::ranges::any_of(devices.all(), [](const auto& device) { return device->is_open; });
+  if (group.driver_version && *group.driver_version != version_ && has_open)
+    invalid("emulator configuration: driver=", *group.driver_version, ", but this process's one emulated driver is ",
+            version_, " and has open devices");
   const char* list = is_first ? std::getenv("CUDA_VISIBLE_DEVICES") : nullptr;
   const int first = list == nullptr ? devices.add(group) : devices.add(group, visible_devices(list, group.devices));
-  version_ = group.driver_version.value_or(version_);
+  version_ = group.driver_version.value_or(has_open ? version_ : kNewestDriver);
   static bool is_registered = false;
   g_reports_at_exit = g_reports_at_exit || group.report_at_exit;
   if (!group.ledger_file.empty()) ledger_file() = group.ledger_file;

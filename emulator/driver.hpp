@@ -121,7 +121,7 @@ class Driver {
   [[nodiscard]] bool is_running_on(const Ranges& ranges, Selects selects) const;
 
   CallerNames callers_;
-  int version_ = 13000;
+  int version_ = kNewestDriver;
   std::optional<GroupConfig> first_;  // see first_devices()
   bool has_read_environment_ = false;
   bool has_first_ = false;  // the visible ones of first_ are among the devices

@@ -133,9 +133,15 @@ void Mappings::map(std::uint64_t address, std::uint64_t size, std::uint64_t offs
   if (taken != nullptr)
     invalid("part of ", Hex{address}, " to ", Hex{address + size}, " is mapped already (the mapping at ",
             Hex{taken->address}, " of ", taken->size, " bytes); CUDA never replaces a mapping");
+  Storage other_bytes;
   if (chunk.has_bytes()) {
     arena_.check_room_to_show(address, size);
-    arena_.show(address, size, chunk.storage.fd(), chunk.storage.offset() + offset);
+    if (chunk.mappings > 0 && chunk.device != nullptr && chunk.device->config.lacks(Lack::shared_bytes)) {
+      other_bytes = Storage(chunk.device->heap_file(), size, granularity);
+      arena_.show(address, size, other_bytes.fd(), other_bytes.offset());
+    } else {
+      arena_.show(address, size, chunk.storage.fd(), chunk.storage.offset() + offset);
+    }
   }
   mappings_.emplace_hint(next, address,
                          Mapping{.address = address,
@@ -143,7 +149,8 @@ void Mappings::map(std::uint64_t address, std::uint64_t size, std::uint64_t offs
                                  .offset = offset,
                                  .handle = &named,
                                  .parts = {Mapping::Part{address, size, {}}},
-                                 .made_by = origin});
+                                 .made_by = origin,
+                                 .other_bytes = std::move(other_bytes)});
   chunks_.add_mapping(named);
 }
 
@@ -223,6 +230,13 @@ int Mappings::check_descriptor(const CUmemAccessDesc& descriptor, const Cover& r
       invalid("location type ", +descriptor.location.type, " cannot be given access");
   }
   const Device& device = devices_.find(descriptor.location.id);
+  for (auto mapping = range.first; mapping != range.last; ++mapping) {
+    const Chunk& chunk = mapping->second.chunk();
+    if (chunk.device != nullptr && chunk.device->config.lacks(Lack::rdma_access) &&
+        chunk.prop.allocFlags.gpuDirectRDMACapable != 0)
+      refuse(CUDA_ERROR_UNKNOWN, "device ", chunk.device->ordinal,
+             " is configured to fail here on memory with the flag of GPUDirect RDMA (lacks=rdma_access)");
+  }
   for (auto mapping = range.first; mapping != range.last; ++mapping) {
     const Device* resident = mapping->second.chunk().device;
     if (resident != nullptr && resident != &device && !device.can_access(resident->ordinal))

@@ -37,6 +37,7 @@ struct Mapping {
   Handle* handle;
   std::vector<Part> parts;
   Origin made_by;
+  Storage other_bytes = {};           ///< of a second mapping on a device that lacks shared_bytes
   mutable Uses uses = {};             ///< by work of streams; no part of what the program asked for
   mutable bool syncs_memops = false;  ///< CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
 

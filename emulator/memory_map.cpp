@@ -90,8 +90,19 @@ std::string MemoryMap::why_not(const Context& context, const Touch& touch, bool 
   if (moment == Moment::work)
     if (const PoolAllocation* leaving = pools_.find_leaving(touch.address, touch.size))
       return why_not_pooled(context, *leaving, touch, is_kernel);
+  const Chunk* before = nullptr;
   for (std::uint64_t at = touch.address; at < end;) {
     const Step step = look(at, moment);
+    const Chunk* chunk = step.mapping == nullptr ? nullptr : &step.mapping->chunk();
+    if (before != nullptr && chunk != nullptr && !is_kernel && chunk->device != before->device &&
+        (chunk->lacks(Lack::spanning_copies) || before->lacks(Lack::spanning_copies)))
+      return text("the range from ", Hex{touch.address}, " to ", Hex{end},
+                  " lies in memory of several places (another "
+                  "one begins at ",
+                  Hex{at},
+                  "), and a device is configured without such copies "
+                  "(lacks=spanning_copies)");
+    before = chunk;
     if (step.pooled != nullptr) {
       const Touch rest{at, end - at, touch.is_write};
       if (std::string refusal = why_not_pooled(context, *step.pooled, rest, is_kernel); !refusal.empty())

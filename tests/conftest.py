@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from memlake import EmulatedDevice, EmulatedDevices
     from memlake.integrations.pytest_plugin import EmulatorFixture
 
@@ -19,6 +21,28 @@ collect_ignore = ["peers", "suites"]
 
 GRANULE = 2 * 2**20
 """The granularity of the devices below."""
+
+
+# What a pool says about a machine that lacks something (docs/guides/on_real_hardware.md). With --memlake-hardware, a
+# test that needs what the machine lacks ends with one of these, and is skipped.
+REFUSALS = (
+    "needs virtual memory management",
+    "has no virtual memory management",
+    "cannot hand memory to other processes",
+    "cannot map memory of the host",
+    "is configured without",
+)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[pytest.TestReport]:
+    result = yield
+    if os.environ.get("MEMLAKE_HARDWARE") and call.excinfo is not None and result.failed:
+        text = str(call.excinfo.value)
+        if any(refusal in text for refusal in REFUSALS):
+            result.outcome = "skipped"
+            result.longrepr = (str(item.path), item.location[1], f"Skipped: the machine lacks it: {text[:200]}")
+    return result
 
 
 @pytest.fixture

@@ -81,6 +81,7 @@ Conf parse_conf(std::string_view text) {
     if (reader == read_devices || reader == read_memory || reader == read_backing) only_emulated = setting.key;
   }
   conf.policy = choose_policy(rest, true);
+  conf.has_chosen_policy = !rest.empty();
   const PolicyEntry& policy = *conf.policy.entry;
   if (conf.arguments.may_spill && !policy.capabilities.spill)
     throw Error(ErrorKind::config, "spill is an option of " + policies_with(&Capabilities::spill) +

@@ -23,6 +23,7 @@ struct Limit {
 
 struct Conf {
   ChosenPolicy policy;
+  bool has_chosen_policy = false;  ///< false: the text leaves the policy to us
   PoolArguments arguments;
   std::optional<Limit> limit;
 

@@ -66,9 +66,11 @@ std::shared_ptr<Device> find_device(const Conf& conf, int device) {
 
 std::shared_ptr<LivePool> make_pool(const Conf& conf, int device) {
   const auto on = find_device(conf, device);
-  auto pool = LivePool::make({on}, conf.policy.space_maker(conf.arguments), conf.limits_on(on->total_memory()));
-  std::string text = conf.policy.entry->name;
-  for (const Setting& setting : conf.policy.options->given()) text += "," + setting.key + ":" + setting.value;
+  // A device without virtual memory management gets a policy that does without.
+  const ChosenPolicy policy = conf.has_chosen_policy ? conf.policy : choose_policy(default_policy_on({on}).name);
+  auto pool = LivePool::make({on}, policy.space_maker(conf.arguments), conf.limits_on(on->total_memory()));
+  std::string text = policy.entry->name;
+  for (const Setting& setting : policy.options->given()) text += "," + setting.key + ":" + setting.value;
   pool->set_policy_text(std::move(text));
   return pool;
 }

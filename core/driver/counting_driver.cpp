@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "driver/cost_model.hpp"
-
 namespace memlake {
 
 // Charge<call> is told the arguments before the call is passed on, and the result after it. Most calls are free.
@@ -16,25 +14,27 @@ struct CountingDriver::Charge {
 };
 
 // A call with a fixed price.
-#define PRICE(call, microseconds)                                            \
-  template <>                                                                \
-  struct CountingDriver::Charge<Call::call> {                                \
-    explicit Charge(CountingDriver& driver) { driver.add_us(microseconds); } \
-    template <class... Arguments>                                            \
-    void before(const Arguments&...) {}                                      \
-    void after(CUresult) {}                                                  \
+#define PRICE(call, price)                                                          \
+  template <>                                                                       \
+  struct CountingDriver::Charge<Call::call> {                                       \
+    explicit Charge(CountingDriver& driver) { driver.add_us(driver.costs_.price); } \
+    template <class... Arguments>                                                   \
+    void before(const Arguments&...) {}                                             \
+    void after(CUresult) {}                                                         \
   }
-PRICE(cuMemAddressReserve, cost::address_reserve);
-PRICE(cuMemAddressFree, cost::address_free);
-PRICE(cuMemRelease, cost::release);
-PRICE(cuMemAlloc, cost::alloc);
-PRICE(cuMemFree, cost::free);
+PRICE(cuMemAddressReserve, address_reserve);
+PRICE(cuMemAddressFree, address_free);
+PRICE(cuMemRelease, release);
+PRICE(cuMemAlloc, alloc);
+PRICE(cuMemFree, free);
 #undef PRICE
 
 template <>
 struct CountingDriver::Charge<Call::cuMemCreate> {
   CountingDriver& driver;
-  void before(const void*, size_t size, const void*, unsigned long long) { driver.add_us(cost::create_of({size})); }
+  void before(const void*, size_t size, const void*, unsigned long long) {
+    driver.add_us(driver.costs_.create_of({size}));
+  }
   void after(CUresult) {}
 };
 
@@ -44,7 +44,7 @@ struct CountingDriver::Charge<Call::cuMemMap> {
   AddressRange range{};
   void before(CUdeviceptr address, size_t size, size_t, CUmemGenericAllocationHandle, unsigned long long) {
     range = {{address}, {size}};
-    driver.add_us(cost::map);
+    driver.add_us(driver.costs_.map);
   }
   void after(CUresult result) {
     if (result == CUDA_SUCCESS) driver.mapped_.add(range);
@@ -57,7 +57,7 @@ struct CountingDriver::Charge<Call::cuMemUnmap> {
   MappedHandles::Map taken{};
   void before(CUdeviceptr address, size_t size) {
     taken = driver.mapped_.take_from({{address}, {size}});
-    driver.add_us(cost::unmap_per_handle * static_cast<double>(taken.size()));
+    driver.add_us(driver.costs_.unmap_per_handle * static_cast<double>(taken.size()));
   }
   void after(CUresult result) {
     if (result != CUDA_SUCCESS) driver.mapped_.put_back(std::move(taken));
@@ -69,7 +69,8 @@ struct CountingDriver::Charge<Call::cuMemSetAccess> {
   CountingDriver& driver;
   void before(CUdeviceptr address, size_t size, const void*, size_t descriptors) {
     const auto handles = driver.mapped_.count_in({{address}, {size}});
-    driver.add_us(cost::set_access_per_handle * static_cast<double>(handles) * static_cast<double>(descriptors));
+    driver.add_us(driver.costs_.set_access_per_handle * static_cast<double>(handles) *
+                  static_cast<double>(descriptors));
   }
   void after(CUresult) {}
 };

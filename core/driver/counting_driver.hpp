@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "driver/cost_model.hpp"
 #include "driver/driver.hpp"
 #include "driver/mapped_handles.hpp"
 
@@ -54,6 +55,7 @@ class CountingDriver final : public Driver {
   std::array<std::atomic<std::uint64_t>, call_names.size()> counts_{};
   std::array<std::atomic<std::uint64_t>, call_names.size()> failures_{};
   std::atomic<double> modelled_us_{0};
+  const CostModel costs_ = cost_model();
   MappedHandles mapped_;
 };
 

@@ -13,14 +13,15 @@
 namespace memlake {
 
 Device::Device(Library& library, int ordinal, DeviceTraits traits)
-    : Device(library, library.driver(), ordinal, traits) {}
+    : Device(library, library.driver(), ordinal, std::move(traits)) {}
 
 Device::Device(Library& library, Driver& driver, int ordinal, DeviceTraits traits)
     : library_(library),
       driver_(driver),
       ordinal_(ordinal),
-      traits_(traits),
-      process_generation_(process_generation()) {}
+      traits_(std::move(traits)),
+      process_generation_(process_generation()),
+      features_(traits_.features != nullptr ? traits_.features : std::make_shared<FeatureTable>()) {}
 
 Device::Device(std::shared_ptr<const Device> same, Driver& driver)
     : library_(same->library_),
@@ -28,6 +29,7 @@ Device::Device(std::shared_ptr<const Device> same, Driver& driver)
       ordinal_(same->ordinal_),
       traits_(same->traits_),
       process_generation_(same->process_generation_),
+      features_(same->features_),
       same_(std::move(same)) {}
 
 Device::~Device() {
@@ -114,27 +116,8 @@ CUmemAllocationProp Device::allocation_prop(bool is_exportable) const noexcept {
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   prop.requestedHandleTypes = is_exportable ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_NONE;
   prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, ordinal_};
+  prop.allocFlags.gpuDirectRDMACapable = features_->has(Feature::rdma) ? 1 : 0;
   return prop;
-}
-
-CUmemLocation Device::host_location(bool is_numa) const {
-  // cuda.h: CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED and ..._HOST_..., since CUDA 12.2
-  // and 13.0. A driver that is older knows neither and refuses the question.
-  bool can_map = false;
-  try {
-    can_map = attribute(is_numa ? 141 : 145) != 0;
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::invalid_call) throw;
-  }
-  if (!can_map)
-    throw Error(ErrorKind::config,
-                "device " + std::to_string(ordinal_) + " and its driver cannot map memory of the host (" +
-                    (is_numa ? "HOST_NUMA" : "HOST") +
-                    "_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED is 0); leave the pool's location and spill as they are, or "
-                    "use a newer driver");
-  if (!is_numa) return {CU_MEM_LOCATION_TYPE_HOST, 0};
-  const int nearest = attribute(134);  // CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID; negative where there are no nodes
-  return {CU_MEM_LOCATION_TYPE_HOST_NUMA, std::max(nearest, 0)};
 }
 
 Bytes Device::host_granularity(CUmemLocation location) const {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "base/process.hpp"
 #include "driver/aliasing.hpp"
 #include "driver/driver.hpp"
+#include "driver/features.hpp"
 
 namespace memlake {
 
@@ -23,8 +25,10 @@ class Library;
 
 /// What memlake knows about a device without asking the driver.
 struct DeviceTraits {
-  bool is_host_backed = false;         ///< an emulated device whose memory the CPU can touch at its device address
-  Aliasing aliasing = Aliasing::none;  ///< the highest level that is proven on the device
+  bool is_host_backed = false;  ///< an emulated device whose memory the CPU can touch at its device address
+  /// The level of aliasing, for a device that shall not be asked; empty: vmm/feature_probe.hpp asks.
+  std::optional<Aliasing> aliasing{};
+  std::shared_ptr<FeatureTable> features{};  ///< null: its own
 };
 
 class Device {
@@ -44,9 +48,10 @@ class Device {
   int ordinal() const noexcept { return ordinal_; }
   /// True for an emulated device whose memory the CPU can touch at its device address.
   bool is_host_backed() const noexcept { return traits_.is_host_backed; }
-  /// The highest level of aliasing that is proven on the device. An emulated device is configured to allow it; no probe
-  /// has proven any on a real device.
-  Aliasing proven_aliasing() const noexcept { return traits_.aliasing; }
+  /// Empty if the device can be asked (vmm/feature_probe.hpp).
+  std::optional<Aliasing> known_aliasing() const noexcept { return traits_.aliasing; }
+  /// The features that were asked for so far. All objects of one device share them.
+  FeatureTable& features() const noexcept { return *features_; }
 
   /// False after an emulated device was closed: all objects on it are gone.
   bool is_open() const noexcept {
@@ -82,11 +87,9 @@ class Device {
   bool can_access(const Device& peer) const;
   void synchronize();
 
-  /// The properties for cuMemCreate on this device. All other bytes, padding included, are 0.
+  /// The properties for cuMemCreate on this device. All other bytes, padding included, are 0. The flag of GPUDirect
+  /// RDMA is set if the device was asked for it and grants it.
   CUmemAllocationProp allocation_prop(bool is_exportable) const noexcept;
-  /// The location of host memory that this device can map: anywhere, or on the NUMA node that is nearest to the device.
-  /// Error(config) if the driver cannot map host memory on this device.
-  CUmemLocation host_location(bool is_numa) const;
   /// The granularity of memory at a location of the host.
   Bytes host_granularity(CUmemLocation location) const;
 
@@ -96,6 +99,7 @@ class Device {
   const int ordinal_;
   const DeviceTraits traits_;
   const unsigned process_generation_;
+  const std::shared_ptr<FeatureTable> features_;
   const std::shared_ptr<const Device> same_;  ///< the device that was passed to the constructor, or null
   std::shared_ptr<Leftovers> leftovers_;
   std::atomic<bool> is_open_{true};

@@ -16,7 +16,6 @@ EmulatorControl::EmulatorControl(const SharedObject& library) {
   resolve(library, "memlakeEmulatorAddDevices", add_devices_);
   resolve(library, "memlakeEmulatorCloseDevices", close_devices_);
   resolve(library, "memlakeEmulatorIsHostBacked", is_host_backed_);
-  resolve(library, "memlakeEmulatorAliasing", aliasing_);
   resolve(library, "memlakeEmulatorLastError", last_error_);
   resolve(library, "memlakeEmulatorLastViolation", last_violation_);
   resolve(library, "memlakeEmulatorLedger", ledger_);
@@ -63,10 +62,8 @@ void EmulatorControl::close_devices(OrdinalRange devices) const {
 DeviceTraits EmulatorControl::traits_of(int ordinal) const {
   if (!is_present()) return {};
   int is_host = 0;
-  int aliasing = 0;
   ask("memlakeEmulatorIsHostBacked", is_host_backed_, ordinal, &is_host);
-  ask("memlakeEmulatorAliasing", aliasing_, ordinal, &aliasing);
-  return {.is_host_backed = is_host != 0, .aliasing = static_cast<Aliasing>(aliasing)};
+  return {.is_host_backed = is_host != 0};
 }
 
 std::string EmulatorControl::ledger() const {

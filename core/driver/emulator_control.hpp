@@ -60,7 +60,6 @@ class EmulatorControl {
   int (*add_devices_)(const char*, int*, int*);
   int (*close_devices_)(int, int);
   int (*is_host_backed_)(int, int*);
-  int (*aliasing_)(int, int*);
   const char* (*last_error_)();
   const char* (*last_violation_)();
   int (*ledger_)(char*, std::size_t*);

@@ -54,7 +54,11 @@ std::shared_ptr<Device> Library::device(int ordinal) {
   if (auto device = known.lock(); device != nullptr && device->can_undo()) return device;
   CUdevice handle = 0;
   check(counting_, Call::cuDeviceGet, counting_.cuDeviceGet(&handle, ordinal));
-  auto device = std::make_shared<Device>(*this, ordinal, emulator().traits_of(ordinal));
+  DeviceTraits traits = emulator().traits_of(ordinal);
+  auto& features = features_[ordinal];
+  if (features == nullptr) features = std::make_shared<FeatureTable>();
+  traits.features = features;
+  auto device = std::make_shared<Device>(*this, ordinal, std::move(traits));
   known = device;
   return device;
 }
@@ -91,6 +95,8 @@ void Library::close_devices(OrdinalRange devices) {
     set_open(devices, true);
     throw;
   }
+  const std::lock_guard lock(mutex_);
+  features_.erase(features_.lower_bound(devices.first), features_.lower_bound(devices.first + devices.count));
 }
 
 void Library::set_open(OrdinalRange devices, bool is_open) {

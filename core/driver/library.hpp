@@ -74,6 +74,8 @@ class Library {
   std::atomic<unsigned> initialized_in_{0};  ///< the process generation that initialised it; 0: none
   std::mutex mutex_;
   std::map<int, std::weak_ptr<Device>> devices_;  ///< by ordinal; guarded by mutex_
+  /// By ordinal, so that a device that is dropped and made anew is not asked again; guarded by mutex_.
+  std::map<int, std::shared_ptr<FeatureTable>> features_;
 };
 
 }  // namespace memlake

@@ -80,6 +80,8 @@ class ChunkExports {
   /// The chunks under a live block. They stay where they are while the block is live. Error(config) if the space does
   /// not make such chunks, or if a part of the block lies on the host.
   [[nodiscard]] virtual ExportedRange export_chunks(const Block& block) const = 0;
+  /// Whether the space makes such chunks.
+  [[nodiscard]] virtual bool makes_exportable_chunks() const = 0;
 };
 
 class SegmentRules;

@@ -26,6 +26,7 @@ struct Capabilities {
   bool driver_release = false;
   bool in_pytorch = false;
   bool approximate = false;
+  bool virtual_memory = false;
 };
 
 struct NamedCapability {
@@ -45,6 +46,7 @@ inline constexpr NamedCapability kCapabilities[] = {
     {"driver_release", &Capabilities::driver_release, "leaves the release threshold to the driver"},
     {"in_pytorch", &Capabilities::in_pytorch, "PyTorch has it, and PYTORCH_ALLOC_CONF configures it there"},
     {"approximate", &Capabilities::approximate, "its figures on the emulator are not those of the real thing"},
+    {"virtual_memory", &Capabilities::virtual_memory, "needs devices with virtual memory management"},
 };
 
 /// The arguments of a pool that concern its memory. A policy uses those for which it has the capability.

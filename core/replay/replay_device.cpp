@@ -13,7 +13,7 @@ ReplayDevice::ReplayDevice(Library& library, Bytes memory)
                                                std::to_string(memory.count))) {
   library_.initialize();
   // A replay answers for a device about which nothing is known, so no aliasing is proven.
-  device_ = std::make_shared<Device>(library_, counting_, ordinals_.first, DeviceTraits{});
+  device_ = std::make_shared<Device>(library_, counting_, ordinals_.first, DeviceTraits{.aliasing = Aliasing::none});
   device_->context();
   counting_.reset();
 }

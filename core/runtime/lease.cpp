@@ -1,5 +1,7 @@
 #include "runtime/lease.hpp"
 
+#include <algorithm>
+
 #include "runtime/live_pool.hpp"
 
 namespace memlake {
@@ -48,6 +50,22 @@ std::vector<std::pair<std::size_t, Bytes>> Lease::pieces() const {
   const auto lock = lock_open();
   if (block_ == nullptr) return {};
   return pool_->pieces_of(*block_);
+}
+
+std::vector<MappedPart> Lease::handles() const {
+  const auto lock = lock_open();
+  const Devices& devices = pool_->devices_;
+  if (block_ == nullptr || !devices.front()->features().has(Feature::virtual_memory)) return {};
+  Bytes granule = devices.front()->granularity(CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+  for (const auto& device : devices) granule = std::min(granule, device->granularity(CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  return mapped_parts(*devices.front(), {address_, requested_}, granule);
+}
+
+bool Lease::is_one_handle() const {
+  const auto lock = lock_open();
+  const Devices& devices = pool_->devices_;
+  if (block_ == nullptr || !devices.front()->features().has(Feature::virtual_memory)) return true;
+  return memlake::is_one_handle(*devices.front(), {address_, requested_});
 }
 
 std::uint64_t Lease::generation() const {

@@ -13,6 +13,7 @@
 #include "base/ownership.hpp"
 #include "blocks/block.hpp"
 #include "streams/stream_table.hpp"
+#include "vmm/mapped_parts.hpp"
 
 namespace memlake {
 
@@ -57,6 +58,10 @@ class Lease {
   [[nodiscard]] bool is_shareable() const noexcept { return is_shareable_; }
   /// Its pieces in order, each with its device's number and its size. The number after the last device means the host.
   [[nodiscard]] std::vector<std::pair<std::size_t, Bytes>> pieces() const;
+  /// The handles under it, by address; none for memory that has no handles.
+  [[nodiscard]] std::vector<MappedPart> handles() const;
+  /// Whether no more than one handle is under it.
+  [[nodiscard]] bool is_one_handle() const;
   /// Changes when other chunks are mapped at its addresses: two leases with the same address and generation have the
   /// same memory.
   [[nodiscard]] std::uint64_t generation() const;

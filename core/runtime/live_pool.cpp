@@ -10,6 +10,7 @@
 #include "driver/library.hpp"
 #include "driver/relaxed_capture.hpp"
 #include "driver/result.hpp"
+#include "vmm/feature_probe.hpp"
 
 namespace memlake {
 
@@ -21,6 +22,8 @@ std::vector<std::shared_ptr<Device>> counted(const std::vector<std::shared_ptr<D
   for (const auto& device : devices) {
     same.push_back(std::make_shared<Device>(device, driver));
     same.back()->keep_leftovers(leftovers);
+    // Before any memory is made: its properties and its granule depend on the answer.
+    static_cast<void>(has_feature(same.back(), Feature::rdma));
   }
   return same;
 }

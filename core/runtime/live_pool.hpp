@@ -145,9 +145,9 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   /// The stream by its number; Error(config) as allocate(). Valid until the stream ends, see StreamTable.
   KnownStream known_stream(const StreamName& stream);
   /// std::nullopt if there is no memory: then `shortage` gives the reason. `is_shareable`: whether the memory can be
-  /// shared with other processes; std::nullopt: the pool's default.
+  /// shared with other processes; std::nullopt: the pool's default. `is_single`: whether the memory is one handle.
   std::optional<Lease> allocate(Bytes requested, const StreamName& stream, Shortage& shortage,
-                                std::optional<bool> is_shareable = std::nullopt);
+                                std::optional<bool> is_shareable = std::nullopt, bool is_single = false);
   /// Exports all live blocks in allocation order, all or nothing. Error(invalid_argument) if one is not shareable.
   std::vector<ExportedBlock> export_everything();
 
@@ -360,6 +360,24 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   [[nodiscard]] std::optional<GraphPoolId> route_of(CUstream stream) const;
   Space& graph_space(GraphPoolId id, StreamId stream);
   void add_shareable_space();
+  /// The space of blocks that are one handle each. pre: the lock is held.
+  ShareableSpace& single_space();
+  ShareableSpace& add_space(const ShareableOptions& options, bool is_default);
+  /// The space of the block if its memory can be exported, else null.
+  [[nodiscard]] ShareableSpace* exporting_space(const Block& block) const;
+  /// Whether the refused call used a feature that memory can do without. Then that feature is turned off.
+  bool goes_without_feature(const Error& error);
+  /// Runs `work`; again if the driver has refused a feature that memory can do without.
+  template <class Work>
+  auto without_refused_features(Work&& work) {
+    while (true) {
+      try {
+        return work();
+      } catch (const Error& error) {
+        if (!goes_without_feature(error)) throw;
+      }
+    }
+  }
   // pre: the lock is held, and the block is live.
   std::vector<std::pair<std::size_t, Bytes>> pieces_of(const Block& block) const;
   std::vector<ExportedBlock> export_blocks(const std::vector<const Block*>& blocks);
@@ -402,6 +420,7 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   DriverEvents events_;
   std::optional<Pool> pool_;             // empty after close()
   ShareableSpace* shareable_ = nullptr;  // null until it is needed
+  ShareableSpace* single_ = nullptr;     // null until it is needed
   std::vector<Route> routes_;            // oldest first
   std::uint64_t routes_made_ = 0;
   std::uint64_t graph_pools_made_ = 0;  // by make_graph_pool_id()

@@ -88,30 +88,32 @@ std::optional<Lease> LivePool::allocate_free_locked(std::unique_lock<Lock>& lock
 }
 
 std::optional<Lease> LivePool::allocate(Bytes requested, const StreamName& stream, Shortage& shortage,
-                                        std::optional<bool> is_shareable) {
+                                        std::optional<bool> is_shareable, bool is_single) {
   const bool captures = is_capturing(stream);
   auto lock = open_lock();
   const StreamId number = waiting(lock, [&] { return number_of(stream); });
-  bool wants_shareable = false;
   const auto choose = [&]() -> Space& {
     const auto graph_pool = graph_pool_for(stream.handle);
-    wants_shareable = is_shareable.value_or(sharing_.is_default_space && !graph_pool);
+    const bool wants_shareable = is_shareable.value_or(sharing_.is_default_space && !graph_pool);
     if (captures && !graph_pool)
       throw Error(ErrorKind::invalid_argument,
                   "the stream is capturing a graph, which will use its addresses at every launch, so the memory must "
                   "come from a graph pool; allocate inside `with pool.graph_pool():`, or before the capture");
-    if (!graph_pool) return space_for(wants_shareable);
-    if (wants_shareable)
-      throw Error(ErrorKind::invalid_argument,
-                  "memory of a graph pool cannot be shared with other processes; allocate it before the capture");
-    return graph_space(*graph_pool, number);
+    if (graph_pool && (wants_shareable || is_single))
+      throw Error(ErrorKind::invalid_argument, std::string("memory of a graph pool cannot be ") +
+                                                   (is_single ? "one handle" : "shared with other processes") +
+                                                   "; allocate it before the capture");
+    if (graph_pool) return graph_space(*graph_pool, number);
+    if (is_single && wants_shareable && !single_space().is_exportable()) space_for(true);  // says why not
+    return is_single ? single_space() : space_for(wants_shareable);
   };
   if (requested.count == 0) {
     choose();
     return Lease(shared_from_this(), streams_.known(number));
   }
   Block* block = allocate_waiting(lock, choose, requested, number);
-  if (block != nullptr) return Lease(shared_from_this(), block, requested, streams_.known(number), wants_shareable);
+  if (block != nullptr)
+    return Lease(shared_from_this(), block, requested, streams_.known(number), exporting_space(*block) != nullptr);
   shortage = shortage_locked();
   return std::nullopt;
 }
@@ -123,7 +125,9 @@ bool LivePool::preallocate(Bytes size, const StreamName& stream, Shortage& short
         "the stream is capturing a graph, so no memory can be taken for it in advance; do it before the capture");
   auto lock = open_lock();
   RequestRow row;
-  if (size.count == 0 || waiting(lock, [&] { return pool_->preallocate(size, number_of(stream), &row); })) {
+  if (size.count == 0 || without_refused_features([&] {
+        return waiting(lock, [&] { return pool_->preallocate(size, number_of(stream), &row); });
+      })) {
     pool_->count_due_retry();
     return true;
   }

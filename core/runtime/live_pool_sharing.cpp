@@ -1,18 +1,65 @@
 // The part of LivePool that provides shareable memory and exports it to other processes.
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/error.hpp"
+#include "driver/result.hpp"
 #include "runtime/live_pool.hpp"
 
 namespace memlake {
 
-void LivePool::add_shareable_space() {
-  auto space = std::make_unique<ShareableSpace>(devices_, sharing_.options, events_, pool_->budget());
+ShareableSpace& LivePool::add_space(const ShareableOptions& options, bool is_default) {
+  auto space = std::make_unique<ShareableSpace>(devices_, options, events_, pool_->budget());
   space->set_unlocker(unlocker_);
-  ShareableSpace* added = space.get();
-  pool_->add_space(std::move(space), sharing_.is_default_space);
-  shareable_ = added;
+  ShareableSpace& added = *space;
+  pool_->add_space(std::move(space), is_default);
+  return added;
+}
+
+void LivePool::add_shareable_space() { shareable_ = &add_space(sharing_.options, sharing_.is_default_space); }
+
+ShareableSpace& LivePool::single_space() {
+  if (single_ == nullptr) {
+    ShareableOptions options = sharing_.options;
+    options.is_single = true;
+    single_ = &add_space(options, false);
+  }
+  return *single_;
+}
+
+ShareableSpace* LivePool::exporting_space(const Block& block) const {
+  const Space* space = &pool_->space_of(block);
+  for (ShareableSpace* exporting : {shareable_, single_})
+    if (exporting == space && exporting->is_exportable()) return exporting;
+  return nullptr;
+}
+
+bool LivePool::goes_without_feature(const Error& error) {
+  if (error.answer() == nullptr || error.kind() == ErrorKind::contract_violation) return false;
+  const std::string_view call = error.answer()->call;
+  const int code = error.answer()->code;
+  const bool is_create = call == "cuMemCreate";
+  const bool is_refusal = code == CUDA_ERROR_INVALID_VALUE || code == CUDA_ERROR_NOT_SUPPORTED ||
+                          code == CUDA_ERROR_NOT_PERMITTED || code == CUDA_ERROR_UNKNOWN;
+  if (!is_refusal || !(is_create || call == "cuMemSetAccess")) return false;
+  const ChunkExports* exports = pool_->policy_space().facets().chunk_exports;
+  const bool makes_exportable = exports != nullptr && exports->makes_exportable_chunks();
+  // The one that fewest machines have comes first.
+  const std::pair<Feature, bool> candidates[] = {
+      {Feature::rdma, true},
+      {Feature::fabric_handles, is_create && sharing_.options.more_handle_types != 0},
+      {Feature::file_descriptors, is_create && makes_exportable}};
+  for (const auto& [feature, is_used] : candidates) {
+    bool was_on = false;
+    for (const auto& device : devices_) {
+      if (!is_used || !device->features().has(feature)) continue;
+      device->features().turn_off(feature, device->ordinal(), error.what());
+      was_on = true;
+    }
+    if (was_on) return true;
+  }
+  return false;
 }
 
 Space& LivePool::space_for(bool is_shareable) {
@@ -23,7 +70,7 @@ Space& LivePool::space_for(bool is_shareable) {
 
 std::vector<ExportedBlock> LivePool::export_blocks(const std::vector<const Block*>& blocks) {
   for (const Block* block : blocks)
-    if (&pool_->space_of(*block) != shareable_)
+    if (exporting_space(*block) == nullptr)
       throw Error(
           ErrorKind::invalid_argument,
           "the memory was not allocated to be shared, so its chunks may hold other buffers, too; allocate it with "
@@ -31,9 +78,9 @@ std::vector<ExportedBlock> LivePool::export_blocks(const std::vector<const Block
   std::vector<ExportedBlock> exported;
   exported.reserve(blocks.size());
   for (const Block* block : blocks)
-    exported.push_back({block->address, block->requested, shareable_->descriptors_of(*block)});
+    exported.push_back({block->address, block->requested, exporting_space(*block)->descriptors_of(*block)});
   // From here on nothing fails.
-  for (const Block* block : blocks) shareable_->note_export(*block);
+  for (const Block* block : blocks) exporting_space(*block)->note_export(*block);
   return exported;
 }
 

@@ -49,7 +49,8 @@ template <class Choose>
 Block* LivePool::allocate_waiting(std::unique_lock<Lock>& lock, Choose&& choose, Bytes requested, StreamId stream) {
   RequestRow row;
   try {
-    Block* block = waiting(lock, [&] { return pool_->allocate_from(choose(), requested, stream, &row); });
+    Block* block = without_refused_features(
+        [&] { return waiting(lock, [&] { return pool_->allocate_from(choose(), requested, stream, &row); }); });
     pool_->count_due_retry();
     return block;
   } catch (...) {

@@ -8,9 +8,13 @@
 namespace memlake {
 
 PhysicalChunk PhysicalChunk::create(std::shared_ptr<Device> device, Bytes size, bool is_exportable) {
+  const CUmemAllocationProp prop = device->allocation_prop(is_exportable);
+  return create(std::move(device), size, prop);
+}
+
+PhysicalChunk PhysicalChunk::create(std::shared_ptr<Device> device, Bytes size, const CUmemAllocationProp& prop) {
   Driver& driver = device->driver();
   device->context();
-  const CUmemAllocationProp prop = device->allocation_prop(is_exportable);
   CUmemGenericAllocationHandle handle = 0;
   check(driver, Call::cuMemCreate, driver.cuMemCreate(&handle, size.count, &prop, 0));
   return PhysicalChunk(std::move(device), handle, size);

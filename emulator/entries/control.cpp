@@ -51,13 +51,6 @@ MEMLAKE_CONTROL int memlakeEmulatorIsHostBacked(int device, int* is_host) {
   });
 }
 
-MEMLAKE_CONTROL int memlakeEmulatorAliasing(int device, int* level) {
-  return control(MEMLAKE_CALLER, [&](Session& session) {
-    required(level, "level");
-    *level = static_cast<int>(session.driver.devices.find(device).config.aliasing);
-  });
-}
-
 MEMLAKE_CONTROL const char* memlakeEmulatorLastError(void) { return last_error().sentence.c_str(); }
 
 MEMLAKE_CONTROL const char* memlakeEmulatorLastViolation(void) {

@@ -57,7 +57,7 @@ MEMLAKE_EXPORT CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
 MEMLAKE_EXPORT CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
   return enter(Call::cuDeviceGetAttribute, MEMLAKE_CALLER, [&](Session& session) {
     required(value, "value");
-    const auto found = session.driver.devices.find(device).attribute(attribute);
+    const auto found = session.driver.devices.find(device).attribute(attribute, session.driver.version());
     if (!found) invalid("device attribute ", +attribute, " is unknown");
     *value = *found;
   });

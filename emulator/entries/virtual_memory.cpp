@@ -2,6 +2,7 @@
 // mapping.cpp have the rules.
 
 #include <climits>
+#include <cstring>
 #include <span>
 
 #include "entries/entry.hpp"
@@ -51,7 +52,9 @@ MEMLAKE_EXPORT CUresult cuMemGetAllocationGranularity(size_t* granularity, const
                                                       doubt));
     *granularity = kHostGranularity;
     const bool is_on_device = prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-    if (const Device* device = is_on_device ? driver.devices.find_open(prop->location.id) : nullptr)
+    const Device* device = is_on_device ? driver.devices.find_open(prop->location.id) : nullptr;
+    driver.chunks.check_virtual_memory(device);
+    if (device != nullptr)
       *granularity =
           option == CU_MEM_ALLOC_GRANULARITY_MINIMUM ? device->config.granularity : device->config.recommended;
   });
@@ -61,6 +64,7 @@ MEMLAKE_EXPORT CUresult cuMemAddressReserve(CUdeviceptr* address, size_t size, s
                                             unsigned long long flags) {
   return enter(Call::cuMemAddressReserve, MEMLAKE_CALLER, [&](Session& session) {
     required(address, "the address pointer");
+    session.driver.chunks.check_virtual_memory(nullptr);
     *address = session.driver.mappings.reserve(size, alignment, hint, flags, session.origin);
   });
 }
@@ -76,7 +80,8 @@ MEMLAKE_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t
                                     unsigned long long flags) {
   return enter(Call::cuMemCreate, MEMLAKE_CALLER, [&](Session& session) {
     required(handle, "handle");
-    *handle = session.driver.chunks.create(size, required(prop, "prop"), flags, session.origin);
+    *handle =
+        session.driver.chunks.create(size, required(prop, "prop"), flags, session.driver.version(), session.origin);
   });
 }
 
@@ -138,8 +143,13 @@ MEMLAKE_EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationPr
 MEMLAKE_EXPORT CUresult cuMemExportToShareableHandle(void* shareable, CUmemGenericAllocationHandle handle,
                                                      CUmemAllocationHandleType type, unsigned long long flags) {
   return enter(Call::cuMemExportToShareableHandle, MEMLAKE_CALLER, [&](Session& session) {
-    int& fd = required(static_cast<int*>(shareable), "shareableHandle");
-    fd = session.driver.chunks.export_file(session.driver.chunks.find(handle), type, flags);
+    required(static_cast<int*>(shareable), "shareableHandle");
+    if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
+      const auto name = session.driver.chunks.export_fabric(session.driver.chunks.find(handle), flags);
+      std::memcpy(shareable, name.data(), name.size());
+      return;
+    }
+    *static_cast<int*>(shareable) = session.driver.chunks.export_file(session.driver.chunks.find(handle), type, flags);
   });
 }
 

@@ -29,9 +29,6 @@ int memlakeEmulatorCloseDevices(int first, int count);
 /* Sets *is_host to 1 for backing=host and to 0 for backing=none. errors: 101. */
 int memlakeEmulatorIsHostBacked(int device, int* is_host);
 
-/* Sets *level to 0 for aliasing=none, to 1 for aliasing=whole and to 2 for aliasing=prefix. errors: 101. */
-int memlakeEmulatorAliasing(int device, int* level);
-
 /* The reason why the last call of this thread, cu* or memlakeEmulator*, failed; "" if it succeeded or gave no reason.
  * Valid until this thread's next call. */
 const char* memlakeEmulatorLastError(void);

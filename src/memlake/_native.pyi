@@ -259,6 +259,51 @@ class EventOwner:
     def close(self) -> None:
         """Destroys the event."""
 
+def features() -> list[tuple[str, str, str]]:
+    """
+    Every feature of devices: its name, what it is, and what memlake does without it.
+    """
+
+def ask_feature(device: Device, name: str) -> dict[str, Any]:
+    """
+    Whether the device has a feature (True, False, or None if it could not be asked), how that was found, why not,
+    and how often the driver refused it in use. The device is asked once.
+    """
+
+def turn_off_feature(device: Device, name: str, reason: str) -> None:
+    """The driver has refused it in use."""
+
+def refused_features(device: Device) -> list[str]:
+    """The names of the features that the driver has refused in use."""
+
+def take_feature_notices() -> list[str]:
+    """Sentences about features that were turned off since the last call."""
+
+def default_policy_on(devices: list[Device]) -> str:
+    """The policy of a pool on these devices for which none was chosen."""
+
+def cost_model() -> dict[str, float]:
+    """The modelled cost of driver calls, in microseconds."""
+
+def set_cost_model(costs: dict[str, float]) -> None:
+    """
+    Sets the model for replays and pools that are made from now on; what is left out has its default.
+    """
+
+def measure_calls(device: Device, size: int, count: int) -> dict[str, float]:
+    """
+    Microseconds per driver call for `count` handles of `size` bytes; set_access and unmap are one call for all.
+    """
+
+def measure_plain(device: Device, size: int) -> tuple[float, float]:
+    """Microseconds of cuMemAlloc and cuMemFree."""
+
+def measure_copy(device: Device, total: int, handle: int, repeats: int) -> float:
+    """
+    Bytes per second of copies between ranges of `total` bytes that are stitched of handles of `handle` bytes; 0:
+    plain allocations.
+    """
+
 class PhysicalChunk:
     """Owns memory made by one create call. Mappings share its ownership."""
 
@@ -408,6 +453,15 @@ class Lease:
     def _pieces(self) -> list[tuple[Device | None, int]]:
         """Where its bytes lie, in order; None: on the host."""
 
+    def _handles(self) -> list[tuple[int, int, int, int, int, bool]]:
+        """
+        Its handles by address: handle, offset in the buffer, size, offset in the handle, export types as bits, and
+        whether GPUDirect RDMA was granted. Empty for memory that has no handles.
+        """
+
+    def _is_one_handle(self) -> bool:
+        """False if its ends are in different handles."""
+
     def _stream(self) -> tuple[int, Device]:
         """
         The stream that it was allocated for: its handle and its device. ClosedError if that stream is gone.
@@ -424,11 +478,8 @@ class Lease:
     def is_pinned(self) -> bool:
         """True until it is unpinned as often as pinned."""
 
-    def pin(self) -> None:
-        """
-        Keeps its memory as it is, also behind close(), until it is unpinned as often: for registrations with NCCL or
-        RDMA, sharing, graphs. A pinned buffer that is dropped is freed.
-        """
+    def _pin(self) -> None:
+        """pin() without questions."""
 
     def unpin(self) -> None:
         """
@@ -504,11 +555,11 @@ class Pool:
     """A pool of one device; memlake.Pool is made of it."""
 
     @overload
-    def __init__(self, devices: list[Device], policy: str, limit: int | None, buffer_type: type, shareable: bool = False, placement: str = 'fill', location: str = 'device', may_spill: bool = False, max_size: int | None = None, memory_fraction: int | None = None) -> None:
+    def __init__(self, devices: list[Device], policy: str, limit: int | None, buffer_type: type, shareable: bool = False, placement: str = 'fill', location: str = 'device', may_spill: bool = False, max_size: int | None = None, memory_fraction: int | None = None, fabric: bool = False) -> None:
         """
         policy: its name with its options, as parse_policy() takes them. buffer_type: a subclass of Lease.
         shareable: whether buffers that do not say otherwise can be exported. limit, max_size, memory_fraction: what
-        it may hold, in bytes; the smallest one binds.
+        it may hold, in bytes; the smallest one binds. fabric: whether shareable memory has fabric handles, too.
         """
 
     @overload
@@ -534,7 +585,7 @@ class Pool:
         The limit that can be changed, and the smallest of all; None: there is none.
         """
 
-    def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.device.stream.StreamLike = None, shareable: bool | None = None) -> memlake.pool.buffer.Buffer:
+    def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.device.stream.StreamLike = None, shareable: bool | None = None, single_handle: bool = False) -> memlake.pool.buffer.Buffer:
         """
         Gives memory.
 
@@ -543,6 +594,8 @@ class Pool:
             stream: the stream that uses it first; None: the device's default stream.
             shareable: True for a buffer that other processes may be given (`Buffer.export`): it owns its chunks
                 whole, so its size is rounded up to granules. None: as the pool's `handle_type` says.
+            single_handle: True for a buffer that is one handle of one device, which is never moved or mapped
+                elsewhere: for registrations with NCCL, UCX or RDMA. Its size is rounded up to granules.
 
         Raises:
             OutOfMemory: if there is no memory; it says why and what to do.
@@ -550,7 +603,7 @@ class Pool:
             ClosedError: if the pool or its device is closed.
         """
 
-    def _allocate(self, nbytes: int, handle: int, owner: StreamOwner | None, device: int, shareable: bool | None = None) -> Any:
+    def _allocate(self, nbytes: int, handle: int, owner: StreamOwner | None, device: int, shareable: bool | None = None, single_handle: bool = False) -> Any:
         """A buffer, or a dict that says why there is no memory."""
 
     @property

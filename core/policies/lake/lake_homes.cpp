@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/host_memory.hpp"
 #include "vmm/access.hpp"
+#include "vmm/feature_probe.hpp"
 
 namespace memlake {
 
@@ -20,15 +21,25 @@ LakeHomes::LakeHomes(Devices devices, const LakeOptions& options, EventSource& e
     const Bytes memory = device->total_memory();
     homes_.push_back({.total = memory, .most = memory});
   }
-  // cuda.h: CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED.
-  is_exportable_ = options_.is_exportable && !is_on_host() &&
-                   std::ranges::all_of(devices_, [](const auto& device) { return device->attribute(103) != 0; });
+  is_exportable_ = options_.is_exportable && !is_on_host() && std::ranges::all_of(devices_, [](const auto& device) {
+                     return has_feature(device, Feature::file_descriptors);
+                   });
   if (options_.location == Location::device && !options_.may_spill) return;
   const bool is_numa = options_.location != Location::host;
-  for (const auto& device : devices_) static_cast<void>(device->host_location(is_numa));  // all of them must be able
-  host_ = devices_.front()->host_location(is_numa);
+  for (const auto& device : devices_) static_cast<void>(host_location(device, is_numa));  // all of them must be able
+  host_ = host_location(devices_.front(), is_numa);
   granule_ = {std::lcm(granule_.count, devices_.front()->host_granularity(host_).count)};
   if (is_on_host()) homes_ = {{.total = total_, .most = total_}};
+}
+
+void LakeHomes::note_refusal(Feature feature, const Error& error) const {
+  for (const auto& device : devices_) device->features().turn_off(feature, device->ordinal(), error.what());
+}
+
+bool LakeHomes::is_exportable() const {
+  return is_exportable_ && std::ranges::all_of(devices_, [](const auto& device) {
+           return device->features().has(Feature::file_descriptors);
+         });
 }
 
 Bytes LakeHomes::budget() const {
@@ -80,7 +91,7 @@ std::unique_ptr<LakeChunk> LakeHomes::create(const Making& making) const {
   if (is_on_host()) return create_on_host(making.size);
   auto chunk = std::make_unique<LakeChunk>();
   chunk->memory =
-      std::make_shared<PhysicalChunk>(PhysicalChunk::create(devices_[making.on], making.size, is_exportable_));
+      std::make_shared<PhysicalChunk>(PhysicalChunk::create(devices_[making.on], making.size, is_exportable()));
   chunk->size = making.size;
   chunk->device = making.on;
   return chunk;

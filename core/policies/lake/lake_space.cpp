@@ -5,6 +5,7 @@
 
 #include "base/bytes_text.hpp"
 #include "base/host_memory.hpp"
+#include "vmm/feature_probe.hpp"
 
 namespace memlake {
 
@@ -21,7 +22,7 @@ constexpr Rung kLadderOfHost[] = {Rung::search_ordered,   Rung::grow,   Rung::wa
 /// The highest level that is proven on all devices.
 Aliasing proven_on(const Devices& devices) {
   Aliasing level = Aliasing::prefix;
-  for (const auto& device : devices) level = std::min(level, device->proven_aliasing());
+  for (const auto& device : devices) level = std::min(level, proven_aliasing(device));
   return level;
 }
 
@@ -188,6 +189,7 @@ Block* LakeSpace::carry_out(Lane& lane, Bytes size, MakePlan&& make_plan) {
     } catch (const Error& error) {
       if (used == Aliasing::none || !refuses_mapping(error)) throw;
       level_ = static_cast<Aliasing>(static_cast<int>(used) - 1);
+      homes_.note_refusal(used == Aliasing::prefix ? Feature::partial_mapping : Feature::second_mapping, error);
     }
   }
 }

@@ -72,6 +72,7 @@ class LakeSpace final : public Space,
   void for_each_piece(const Block& block, const std::function<void(std::size_t, Bytes)>& visit) const override;
   void change_access(const Devices& added, const Devices& removed) override;
   [[nodiscard]] ExportedRange export_chunks(const Block& block) const override;
+  [[nodiscard]] bool makes_exportable_chunks() const override { return homes_.is_exportable(); }
   [[nodiscard]] std::vector<Counter> counters() const override;
 
   [[nodiscard]] bool is_small(Bytes size) const { return size <= tuning_.largest_small; }

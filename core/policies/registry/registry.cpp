@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "vmm/feature_probe.hpp"
 
 namespace memlake {
 
@@ -152,6 +153,20 @@ ChosenPolicy choose_policy(const std::vector<Setting>& settings, bool of_pool) {
 }
 
 ChosenPolicy choose_policy(std::string_view text) { return choose_policy(read_settings(text), false); }
+
+void require_virtual_memory_for(const Devices& devices, const char* policy) {
+  require_virtual_memory(devices, "the policy " + std::string(policy),
+                         "use the policy caching, which needs plain allocations only; a pool that is made without a "
+                         "policy does so by itself");
+}
+
+const PolicyEntry& default_policy_on(const Devices& devices) {
+  const bool has_virtual_memory =
+      std::ranges::all_of(devices, [](const auto& device) { return has_feature(device, Feature::virtual_memory); });
+  const auto found = std::ranges::find_if(
+      policies(), [&](const PolicyEntry* entry) { return has_virtual_memory || !entry->capabilities.virtual_memory; });
+  return **found;
+}
 
 std::string policies_with(bool Capabilities::* capability) {
   std::vector<const PolicyEntry*> able;

@@ -25,7 +25,8 @@ std::optional<ShareableSpace::Plan> ShareableSpace::plan(Bytes size, bool may_wa
   // Whole ranges from the largest down, then the ends of those that are too large.
   std::ranges::stable_sort(ranges, std::greater<>{}, [](const ShareableRange* range) { return range->range.size; });
   Plan plan{.takings = {}, .fresh = size};
-  for (const bool wants_ends : {false, true})
+  for (const bool wants_ends : {false, true}) {
+    if (options_.is_single) break;  // chunks are not joined
     for (ShareableRange*& range : ranges) {
       if (range == nullptr || plan.fresh.count == 0 || (!wants_ends && range->range.size > plan.fresh)) continue;
       Taking taking{.range = range};
@@ -39,6 +40,7 @@ std::optional<ShareableSpace::Plan> ShareableSpace::plan(Bytes size, bool may_wa
       plan.takings.push_back(taking);
       if (taking.moved == range->parts.size()) range = nullptr;
     }
+  }
 
   // What is still missing is made anew; chunks that are too large for it make room.
   Bytes gained = left_to_make;
@@ -84,12 +86,17 @@ std::vector<std::size_t> ShareableSpace::device_order(StreamId stream) const {
   return order;
 }
 
+int ShareableSpace::more_handle_types(const Device& device) const {
+  const bool has_fabric = device.features().has(Feature::fabric_handles);
+  return has_fabric ? options_.more_handle_types : options_.more_handle_types & ~CU_MEM_HANDLE_TYPE_FABRIC;
+}
+
 std::vector<ShareableSpace::LooseChunk> ShareableSpace::create(Bytes size, StreamId stream) {
   std::vector<LooseChunk> chunks;
   std::vector<Bytes> made;
   for (std::size_t i = 0; i < devices_.size(); ++i) made.push_back(ledger_.held_on(i));
   std::vector<std::size_t> order = device_order(stream);
-  Bytes largest = options_.largest_chunk;
+  Bytes largest = options_.is_single ? size : options_.largest_chunk;
   std::vector<bool> has_refused(devices_.size());
   while (size.count > 0) {
     const Bytes next = std::min(size, largest);
@@ -99,7 +106,10 @@ std::vector<ShareableSpace::LooseChunk> ShareableSpace::create(Bytes size, Strea
       });
     const auto on = std::ranges::find_if(order, [&](std::size_t device) { return !has_refused[device]; });
     try {
-      auto memory = std::make_shared<PhysicalChunk>(PhysicalChunk::create(devices_[*on], next, true));
+      CUmemAllocationProp prop = devices_[*on]->allocation_prop(is_exportable_);
+      prop.requestedHandleTypes =
+          static_cast<CUmemAllocationHandleType>(prop.requestedHandleTypes | more_handle_types(*devices_[*on]));
+      auto memory = std::make_shared<PhysicalChunk>(PhysicalChunk::create(devices_[*on], next, prop));
       chunks.push_back({std::move(memory), *on});
       made[*on] = made[*on] + next;
       size = size - next;
@@ -108,7 +118,7 @@ std::vector<ShareableSpace::LooseChunk> ShareableSpace::create(Bytes size, Strea
       has_refused[*on] = true;
       if (std::ranges::find(has_refused, false) != has_refused.end()) continue;
       // No device has so much; what they have left may do in smaller pieces.
-      if (next == granule_) throw;
+      if (next == granule_ || options_.is_single) throw;
       largest = std::max(granule_, down({next.count / 2}));
       has_refused.assign(devices_.size(), false);
     }

@@ -3,17 +3,22 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "vmm/feature_probe.hpp"
 
 namespace memlake {
 
 namespace {
 
-// cuda.h: CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED.
-constexpr int kCanExport = 103;
-
 // Memory that others of this size will want again is spared as long as there is room for new memory.
 constexpr Rung kLadder[] = {Rung::search_ordered,   Rung::grow,   Rung::gather,        Rung::wait_for_events,
                             Rung::wait_for_threads, Rung::search, Rung::gather_waiting};
+
+/// First of all, because without virtual memory management there is no granule.
+Bytes granule_of(const Devices& devices, const ShareableOptions& options) {
+  require_virtual_memory(devices, options.is_single ? "a buffer of a single handle" : "a shareable buffer",
+                         "allocate without single_handle and shareable");
+  return common_granularity(devices);
+}
 
 }  // namespace
 
@@ -22,26 +27,39 @@ ShareableSpace::ShareableSpace(std::vector<std::shared_ptr<Device>> devices, con
     : Space(devices, total_memory(devices), events, Ledger(std::move(budget), devices.size())),
       devices_(std::move(devices)),
       options_(options),
-      granule_(common_granularity(devices_)),
+      granule_(granule_of(devices_, options_)),
       clock_(events) {
   facets_ = {.reuse = this, .several_owners = this, .several_places = this, .peer_access = this};
+  is_exportable_ = true;
   for (const auto& device : devices_) {
-    if (device->attribute(kCanExport) == 0)
+    const FeatureAnswer answer = ask_feature(device, Feature::file_descriptors);
+    if (answer.has.value_or(false)) continue;
+    is_exportable_ = false;
+    if (!options_.is_single)
       throw Error(ErrorKind::config, "device " + std::to_string(device->ordinal()) +
-                                         " cannot hand memory to other processes as file descriptors (its attribute " +
-                                         std::to_string(kCanExport) + " is 0)");
+                                         " cannot hand memory to other processes as file descriptors (" +
+                                         answer.reason + "); leave shareable and handle_type out");
   }
   options_.largest_chunk = up(options_.largest_chunk);
 }
 
 Bytes ShareableSpace::round(Bytes requested) const { return up(requested); }
 
+Bytes ShareableSpace::largest_device() const {
+  Bytes largest{0};
+  for (const auto& device : devices_) largest = std::max(largest, device->total_memory());
+  return down(largest);
+}
+
 Bytes ShareableSpace::room(bool asks_driver) {
   const Bytes most = std::min(ledger_.most(), device_total_);
   const Bytes left = down(most.excess_over(ledger_.held()));
   if (!asks_driver) return left;
   Bytes physical{0};
-  for (const auto& device : devices_) physical = physical + down(device->free_memory());
+  for (const auto& device : devices_) {
+    const Bytes free = down(device->free_memory());
+    physical = options_.is_single ? std::max(physical, free) : physical + free;
+  }
   return std::min(left, physical);
 }
 
@@ -139,6 +157,7 @@ Block* ShareableSpace::take_elsewhere(Bytes size, StreamId stream) {
 
 Block* ShareableSpace::split_stock(Bytes size, StreamId stream) {
   ShareableRange* best = nullptr;
+  if (options_.is_single) return nullptr;
   for_each_free([&](ShareableRange& range) {
     if (!range.is_stock || range.parts_at_end(size) == 0) return;
     if (best != nullptr && best->range.size <= range.range.size) return;
@@ -162,6 +181,7 @@ Block* ShareableSpace::split_stock(Bytes size, StreamId stream) {
 }
 
 Block* ShareableSpace::grow(Bytes size, StreamId stream) {
+  if (options_.is_single && size > largest_device()) return nullptr;
   // Not to find out chunk by chunk that a large one does not fit.
   return size > room(size > options_.largest_chunk) ? nullptr : join(create(size, stream), stream);
 }
@@ -206,16 +226,21 @@ Outlook ShareableSpace::outlook(const Attempt& attempt, Bytes device_free) const
   Outlook outlook;
   outlook.page = granule_;
   outlook.room = room_within(device_free);
+  if (options_.is_single) outlook.room = std::min(outlook.room, largest_device());
   for_each_free([&](const ShareableRange& range) { outlook.free_for_it = outlook.free_for_it + range.range.size; });
   outlook.grows_from = outlook.free_for_it;
   outlook.in_one_range = outlook.free_for_it + down(outlook.room);
+  if (options_.is_single) outlook.in_one_range = std::min(outlook.in_one_range, largest_device());
   const Bytes whole = attempt.rounded.rounded_up(granule_);
   const Bytes missing = whole.excess_over(outlook.free_for_it);
   outlook.need = need_of(whole, missing, missing);
   outlook.advice =
-      "there is enough memory, but other buffers of the pool lie in chunks of it, and a shareable buffer owns its "
-      "chunks "
-      "whole; close buffers that are not shareable, or ask for less";
+      options_.is_single
+          ? "a buffer of a single handle is one chunk of one device; close buffers that are not, or ask for less"
+          : "there is enough memory, but other buffers of the pool lie in chunks of it, and a shareable buffer owns "
+            "its "
+            "chunks "
+            "whole; close buffers that are not shareable, or ask for less";
   return outlook;
 }
 
@@ -227,7 +252,7 @@ void ShareableSpace::change_access(const Devices& added, const Devices& removed)
 
 std::uint64_t ShareableSpace::generation(const Block& block) const {
   // Apart from those of the policy's space, at whose old addresses a range may come to lie.
-  return (std::uint64_t{1} << 62) + range_of(block).serial;
+  return (std::uint64_t{1} << 62) + (options_.is_single ? std::uint64_t{1} << 61 : 0) + range_of(block).serial;
 }
 
 void ShareableSpace::for_each_piece(const Block& block, const std::function<void(std::size_t, Bytes)>& visit) const {

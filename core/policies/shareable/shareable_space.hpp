@@ -28,7 +28,8 @@ class ShareableSpace final : public Space, StreamReuse, SeveralOwners, SeveralPl
   friend struct test::ShareableSabotage;  // breaks it, so that tests see what check() reports
 
  public:
-  /// Shares the budget of the pool's other space. Error(config) if a device cannot export memory.
+  /// Shares the budget of the pool's other space. Error(config) if a device cannot export memory, unless the blocks
+  /// are of single handles.
   ShareableSpace(std::vector<std::shared_ptr<Device>> devices, const ShareableOptions& options, EventSource& events,
                  std::shared_ptr<Budget> budget);
 
@@ -50,6 +51,7 @@ class ShareableSpace final : public Space, StreamReuse, SeveralOwners, SeveralPl
   [[nodiscard]] std::uint64_t generation(const Block& block) const override;
   void check(InvariantReport& report) const override;
 
+  [[nodiscard]] bool is_exportable() const { return is_exportable_; }
   /// New descriptors of the block's chunks, in order. The caller can pass them on, so it must call note_export().
   [[nodiscard]] std::vector<ExportedChunk> descriptors_of(const Block& block) const;
   /// Marks the block as exported: its chunks are released when it is freed, and no stream gets them before.
@@ -84,6 +86,7 @@ class ShareableSpace final : public Space, StreamReuse, SeveralOwners, SeveralPl
   }
   [[nodiscard]] Bytes up(Bytes size) const { return size.rounded_up(granule_); }
   [[nodiscard]] Bytes down(Bytes size) const { return size.rounded_down(granule_); }
+  [[nodiscard]] Bytes largest_device() const;
   /// How much memory may still be created: by the budget and, if `asks_driver`, by the free memory of the devices.
   [[nodiscard]] Bytes room(bool asks_driver);
   template <class Visit>
@@ -116,6 +119,8 @@ class ShareableSpace final : public Space, StreamReuse, SeveralOwners, SeveralPl
   // Driver calls (shareable_executor.cpp).
   [[nodiscard]] std::optional<Plan> plan(Bytes size, bool may_wait);
   [[nodiscard]] std::vector<std::size_t> device_order(StreamId stream) const;
+  /// Without what the driver has refused meanwhile.
+  [[nodiscard]] int more_handle_types(const Device& device) const;
   /// New chunks of `size` bytes together; all or nothing.
   std::vector<LooseChunk> create(Bytes size, StreamId stream);
   /// Unmaps the last chunks of a free range and removes them from it. pre: its stream has passed the free.
@@ -133,6 +138,7 @@ class ShareableSpace final : public Space, StreamReuse, SeveralOwners, SeveralPl
   std::vector<std::unique_ptr<ShareableRange>> ranges_;
   std::map<std::pair<StreamId, std::uint64_t>, std::vector<ShareableRange*>> free_;  // by stream and size
   std::uint64_t ranges_made_ = 0;
+  bool is_exportable_ = true;
   bool has_driver_refused_ = false;  // since the request began
 };
 

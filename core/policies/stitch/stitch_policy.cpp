@@ -10,7 +10,7 @@ const PolicyEntry& stitch_policy() {
   static const auto& table = *new PolicyTable<StitchOptions>{
       .name = "stitch",
       .summary = "GMLake's algorithm: stitches free blocks that lie apart",
-      .capabilities = {.sharing = true, .preallocation = true},
+      .capabilities = {.sharing = true, .preallocation = true, .virtual_memory = true},
       .defaults = {},
       .rows = {{.key = "frag_limit",
                 .member = &StitchOptions::frag_limit,

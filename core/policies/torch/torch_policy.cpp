@@ -138,7 +138,8 @@ const PolicyEntry& expandable_policy() {
   static const auto& table = *new PolicyTable<TorchOptions>{
       .name = "expandable",
       .summary = "PyTorch's expandable segments",
-      .capabilities = {.sharing = true, .preallocation = true, .peers = true, .in_pytorch = true},
+      .capabilities =
+          {.sharing = true, .preallocation = true, .peers = true, .in_pytorch = true, .virtual_memory = true},
       .defaults = {.is_expandable = true},
       .rows = rows(),
       .make = make,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from memlake.emulator.config import EmulatorConfig
+from memlake.emulator.hardware import HARDWARE, settings_of
 from memlake.errors import ConfigError
 from memlake.libraries import cuda_library_directory, emulator_library
 
@@ -66,6 +67,11 @@ def add_to(commands: _Commands) -> None:
         "(default: %(default)s)",
     )
     devices.add_argument("--name", help="the name of the devices")
+    devices.add_argument(
+        "--hardware",
+        metavar="NAME",
+        help="a machine that lacks what some real ones lack: " + ", ".join(HARDWARE),
+    )
     behaviour = parser.add_argument_group("behaviour")
     behaviour.add_argument(
         "--backing",
@@ -81,9 +87,19 @@ def add_to(commands: _Commands) -> None:
     behaviour.add_argument(
         "--aliasing",
         metavar="LEVEL",
-        default=defaults.aliasing,
         help='"none": a handle is mapped once; "whole": also again, always whole; "prefix": also its first part alone '
-        "(default: %(default)s)",
+        "(default: prefix)",
+    )
+    behaviour.add_argument(
+        "--lacks",
+        metavar="CAPABILITY",
+        action="append",
+        default=[],
+        help="the devices do not have this, for instance vmm, rdma or export (repeatable)",
+    )
+    behaviour.add_argument(
+        "--fabric",
+        help='fabric handles: "none"; "create": accepted at cuMemCreate only; "works" (default: none)',
     )
     behaviour.add_argument(
         "--pool-segment",
@@ -118,6 +134,14 @@ def _run(arguments: argparse.Namespace) -> NoReturn:
 
 
 def _settings(arguments: argparse.Namespace) -> str:
+    version = arguments.driver_version
+    given = {
+        "aliasing": arguments.aliasing,
+        "lacks": arguments.lacks or None,
+        "fabric": arguments.fabric,
+        "driver_version": _whole_number("--driver-version", version) if version else None,
+    }
+    chosen = dict(settings_of(arguments.hardware)) | {key: value for key, value in given.items() if value is not None}
     config = EmulatorConfig(
         devices=_whole_number("--devices", arguments.devices),
         memory=arguments.memory,
@@ -127,14 +151,11 @@ def _settings(arguments: argparse.Namespace) -> str:
         recommended_granularity=arguments.recommended_granularity,
         profile=arguments.profile,
         relax=arguments.relax,
-        aliasing=arguments.aliasing,
         pool_segment=arguments.pool_segment,
-        driver_version=_whole_number("--driver-version", arguments.driver_version)
-        if arguments.driver_version
-        else None,
         poison=arguments.poison,
         kernels=arguments.kernels,
         name=arguments.name,
+        **chosen,
     )
     text = config.to_text()
     if arguments.report:

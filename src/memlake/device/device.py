@@ -9,6 +9,7 @@ from uuid import UUID
 from weakref import WeakSet, WeakValueDictionary
 
 from memlake import _native
+from memlake.device.features import Features
 from memlake.errors import ClosedError, ConfigError, DriverError
 from memlake.ownership import undo_failures
 from memlake.ownership.factory_made import FactoryMade
@@ -177,6 +178,11 @@ class Device(FactoryMade):
     def is_host_backed(self) -> bool:
         """True if the CPU can access the memory at its device addresses (emulated with ``backing="host"``)."""
         return self._open.is_host_backed
+
+    @property
+    def features(self) -> Features:
+        """What the device and its driver can do, by name; see `memlake.device.features.Features`."""
+        return Features(self)
 
     def can_access(self, other: Device) -> bool:
         """Returns True if this device can access memory of `other`, once that access is granted."""

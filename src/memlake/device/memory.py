@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from memlake import _native
+from memlake.device.features import log_refusals
 from memlake.device.foreign_array import ForeignArray
 from memlake.device.host_buffer import HostBuffer, HostBufferLike
 from memlake.device.stream import StreamLike, resolve_stream
-from memlake.errors import ConfigError
+from memlake.errors import ConfigError, DriverError
 from memlake.ownership.closable import Closable
 from memlake.ownership.views import LiveViews, MemoryView
 from memlake.units import Size, format_bytes, parse_bytes
@@ -19,10 +22,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-    from memlake import _native
     from memlake.device.device import Device
 
 __all__ = ["Memory"]
+
+_SPANNING = "spanning_copies"
+_REFUSALS = (1, 801)  # CUDA_ERROR_INVALID_VALUE and CUDA_ERROR_NOT_SUPPORTED
 
 
 class Memory(Closable):
@@ -84,7 +89,9 @@ class Memory(Closable):
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 255:
             raise ConfigError(f"the value of a byte is an int from 0 to 255, got {value!r}")
         start, count = self._part(offset, nbytes)
-        self._queue(stream, lambda core, handle: core.fill(start, value, count, handle))
+        self._queue_parts(
+            stream, start, count, lambda core, handle, at, size: core.fill(start + at, value, size, handle)
+        )
 
     def copy_from(self, source: Memory | HostBufferLike, *, offset: Size = 0, stream: StreamLike = None) -> None:
         """Copies all bytes of `source` into this memory.
@@ -100,20 +107,33 @@ class Memory(Closable):
         if isinstance(source, Memory):
             start, count = self._part(offset, source.nbytes)
             with source._driver_calls():
-                self._queue(stream, lambda core, handle: core.copy(start, source.address, count, handle))
+                self._queue_parts(
+                    stream,
+                    start,
+                    count,
+                    lambda core, handle, at, size: core.copy(start + at, source.address + at, size, handle),
+                    other=source._places(source.address, count),
+                )
         elif ForeignArray.is_one(source):
             with self._driver_calls(), ForeignArray(source, resolve_stream(stream, self.device)) as array:
                 start, count = self._part(offset, array.nbytes)
-                self._queue(
+                self._queue_parts(
                     stream,
-                    lambda core, handle: (core.copy_from_host if array.is_on_host else core.copy)(
-                        start, array.address, count, handle
+                    start,
+                    count,
+                    lambda core, handle, at, size: (core.copy_from_host if array.is_on_host else core.copy)(
+                        start + at, array.address + at, size, handle
                     ),
                 )
         else:
             host = HostBuffer(source)
             start, count = self._part(offset, host.nbytes)
-            self._queue(stream, lambda core, handle: core.copy_from_host(start, host.address, count, handle))
+            self._queue_parts(
+                stream,
+                start,
+                count,
+                lambda core, handle, at, size: core.copy_from_host(start + at, host.address + at, size, handle),
+            )
 
     def copy_to(self, destination: Memory | HostBufferLike, *, offset: Size = 0, stream: StreamLike = None) -> None:
         """Copies bytes of this memory until `destination` is full.
@@ -128,21 +148,34 @@ class Memory(Closable):
         if isinstance(destination, Memory):
             start, count = self._part(offset, destination.nbytes)
             with destination._driver_calls():
-                self._queue(stream, lambda core, handle: core.copy(destination.address, start, count, handle))
+                self._queue_parts(
+                    stream,
+                    start,
+                    count,
+                    lambda core, handle, at, size: core.copy(destination.address + at, start + at, size, handle),
+                    other=destination._places(destination.address, count),
+                )
         elif ForeignArray.is_one(destination):
             target = resolve_stream(stream, self.device)
             with self._driver_calls(), ForeignArray(destination, target, is_written=True) as array:
                 start, count = self._part(offset, array.nbytes)
-                self._queue(
+                self._queue_parts(
                     stream,
-                    lambda core, handle: (core.copy_to_host if array.is_on_host else core.copy)(
-                        array.address, start, count, handle
+                    start,
+                    count,
+                    lambda core, handle, at, size: (core.copy_to_host if array.is_on_host else core.copy)(
+                        array.address + at, start + at, size, handle
                     ),
                 )
         else:
             host = HostBuffer(destination, is_written=True)
             start, count = self._part(offset, host.nbytes)
-            self._queue(stream, lambda core, handle: core.copy_to_host(host.address, start, count, handle))
+            self._queue_parts(
+                stream,
+                start,
+                count,
+                lambda core, handle, at, size: core.copy_to_host(host.address + at, start + at, size, handle),
+            )
 
     def numpy(self, dtype: DTypeLike = "uint8") -> NDArray[Any]:
         """Returns a NumPy array over the memory itself, without a copy. The CPU must be able to access the memory.
@@ -200,6 +233,54 @@ class Memory(Closable):
             raise ConfigError(
                 f"no device has access to all of {self!r}; grant it first, with set_access(devices, 'rw')"
             )
+
+    def _boundaries(self) -> list[int]:
+        """Returns the offsets at which memory of another device, or of the host, begins."""
+        return []
+
+    def _places(self, start: int, count: int) -> list[int]:
+        """Returns the boundaries inside a part of this memory, relative to the first address of the part."""
+        offset = start - self.address
+        return [edge - offset for edge in self._boundaries() if 0 < edge - offset < count]
+
+    def _queue_parts(
+        self,
+        stream: StreamLike,
+        start: int,
+        count: int,
+        work: Callable[[_native.Device, int, int, int], None],
+        *,
+        other: list[int] | None = None,
+    ) -> None:
+        """Queues a copy or a fill, in one call of the driver, or split by place where the device needs that.
+
+        Args:
+            stream: see `Memory`.
+            start: the first address.
+            count: the number of bytes.
+            work: called with the device, the stream and the part: its offset from `start` and its size.
+            other: the boundaries of the memory on the other side of a copy.
+        """
+        edges = sorted({*self._places(start, count), *(other or ())})
+
+        def split(core: _native.Device, handle: int) -> None:
+            for begin, end in pairwise([0, *edges, count]):
+                work(core, handle, begin, end - begin)
+
+        def whole(core: _native.Device, handle: int) -> None:
+            if edges and _native.ask_feature(core, _SPANNING)["has"] is False:
+                split(core, handle)
+                return
+            try:
+                work(core, handle, 0, count)
+            except DriverError as error:
+                if not edges or error.code not in _REFUSALS:
+                    raise
+                split(core, handle)  # if this fails, too, the place of the memory was not the reason
+                _native.turn_off_feature(core, _SPANNING, str(error))
+                log_refusals()
+
+        self._queue(stream, whole)
 
     def _queue(self, stream: StreamLike, work: Callable[[_native.Device, int], None]) -> None:
         """Queues work on a stream. Waits for the stream if the caller gave none."""

@@ -31,6 +31,8 @@ class EmulatorConfig:
     relax: Sequence[str] = field(default=())
     streams: str = "threads"
     aliasing: str = "prefix"
+    lacks: Sequence[str] = field(default=())
+    fabric: str = "none"
     pool_segment: Size = "32MiB"
     driver_version: int | None = None
     poison: bool = False
@@ -52,6 +54,7 @@ class EmulatorConfig:
             "backing": self.backing,
             "streams": self.streams,
             "aliasing": self.aliasing,
+            "fabric": self.fabric,
             "pool_segment": str(parse_bytes(self.pool_segment, what="pool_segment")),
             "poison": "on" if self.poison else "off",
             "kernels": self.kernels,
@@ -59,7 +62,9 @@ class EmulatorConfig:
         if self.recommended_granularity is not None:
             entries["recommended"] = str(parse_bytes(self.recommended_granularity, what="recommended_granularity"))
         if self.relax:
-            entries["relax"] = _relax_text(self.relax)
+            entries["relax"] = _joined("relax", self.relax)
+        if self.lacks:
+            entries["lacks"] = _joined("lacks", self.lacks)
         if self.driver_version is not None:
             entries["driver"] = str(_whole_number("driver_version", self.driver_version))
         if self.name is not None:
@@ -82,10 +87,10 @@ def _plain(key: str, value: object) -> str:
     return value
 
 
-def _relax_text(relax: Sequence[str]) -> str:
-    if isinstance(relax, str):
-        raise ConfigError(f"relax must be a sequence of names such as ({relax!r},), got a single string")
-    return "+".join(relax)
+def _joined(key: str, names: Sequence[str]) -> str:
+    if isinstance(names, str):
+        raise ConfigError(f"{key} must be a sequence of names such as ({names!r},), got a single string")
+    return "+".join(names)
 
 
 def _peers_text(peers: Peers) -> str:

@@ -9,6 +9,7 @@ from memlake import _native
 from memlake.device.device import Device, devices_of
 from memlake.emulator.config import EmulatorConfig, Peers
 from memlake.emulator.driver_ledger import Ledger, ledger
+from memlake.emulator.hardware import settings_of
 from memlake.errors import ConfigError, InvalidFree
 from memlake.libraries import emulator_library
 from memlake.ownership.closable import Closable
@@ -30,12 +31,15 @@ def emulate(
     profile: str = "strict",
     relax: Sequence[str] = (),
     streams: str = "threads",
-    aliasing: str = "prefix",
+    aliasing: str | None = None,
+    lacks: Sequence[str] | None = None,
+    fabric: str | None = None,
     pool_segment: Size = "32MiB",
     driver_version: int | None = None,
     poison: bool = False,
     kernels: str = "refuse",
     name: str | None = None,
+    hardware: str | None = None,
 ) -> EmulatedDevices:
     """Adds emulated GPUs to this process and returns them: ``a, b = memlake.emulate(devices=2)``.
 
@@ -57,17 +61,29 @@ def emulate(
         streams: ``"threads"``: the emulator runs queued work in threads. ``"manual"``: a test runs it step by step
             (`memlake.emulator.step`).
         aliasing: how a chunk may be mapped. ``"none"``: once, and whole. ``"whole"``: several times, always whole.
-            ``"prefix"``: several times, also its first part alone.
+            ``"prefix"``: several times, also its first part alone. None: as `hardware` says, else ``"prefix"``.
+        lacks: names of what the devices do not have, as some real ones: ``"vmm"``, ``"rdma"``, ``"rdma_grant"``,
+            ``"rdma_access"``, ``"export"``, ``"spanning_copies"``, ``"shared_bytes"``; docs/reference/emulator.md says
+            what each means. None: as `hardware` says, else nothing.
+        fabric: fabric handles: ``"none"``; ``"create"``: accepted at ``cuMemCreate``, but refused at the export;
+            ``"works"``. None: as `hardware` says, else ``"none"``.
         pool_segment: the least memory that one of CUDA's memory pools takes from the device at a time.
-        driver_version: the version that the driver reports. None: 13000.
+        driver_version: the version that the driver reports. It has what drivers of that version have. None: as
+            `hardware` says, else 13000.
         poison: True fills new memory with a pattern, so that a read before the first write is noticed.
         kernels: ``"refuse"``: a launch of a kernel is refused. ``"skip"``: it is checked and queued, but computes
             nothing. The emulator runs no kernels.
         name: the name of the devices.
+        hardware: a machine with known settings of `aliasing`, `lacks`, `fabric` and `driver_version`: ``"usual"``,
+            ``"no-alias"``, ``"whole"``, ``"prefix"``, ``"stale-alias"``, ``"no-rdma"``, ``"wsl2"``, ``"no-export"``,
+            ``"split-copies"``, ``"old-driver"`` or ``"no-vmm"``. None: what the environment variable
+            ``MEMLAKE_HARDWARE`` names, else ``"usual"``.
 
     Raises:
         ConfigError: if a setting is wrong. No device was added.
     """
+    given = {"aliasing": aliasing, "lacks": lacks, "fabric": fabric, "driver_version": driver_version}
+    chosen = dict(settings_of(hardware)) | {key: value for key, value in given.items() if value is not None}
     config = EmulatorConfig(
         devices=devices,
         memory=memory,
@@ -78,12 +94,11 @@ def emulate(
         profile=profile,
         relax=relax,
         streams=streams,
-        aliasing=aliasing,
         pool_segment=pool_segment,
-        driver_version=driver_version,
         poison=poison,
         kernels=kernels,
         name=name,
+        **chosen,
     )
     driver = _native.Driver.load(emulator_library())
     first, count = driver.add_devices(config.to_text())

@@ -15,6 +15,7 @@ is, made a call that would crash a real driver or corrupt its memory. A test tha
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,22 @@ if TYPE_CHECKING:
     from memlake.emulator.emulated_device import EmulatedDevices
 
 __all__ = ["EmulatorFixture", "memlake_emulator"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds ``--memlake-hardware NAME``: the machine that `memlake.emulate` makes in tests that name none."""
+    parser.getgroup("memlake").addoption(
+        "--memlake-hardware",
+        metavar="NAME",
+        help="emulated GPUs lack what a machine of this name lacks, for instance wsl2 or no-vmm (MEMLAKE_HARDWARE)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Passes the option on, also to processes that tests start."""
+    name = config.getoption("--memlake-hardware")
+    if name:
+        os.environ["MEMLAKE_HARDWARE"] = name
 
 
 class EmulatorFixture:

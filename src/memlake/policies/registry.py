@@ -22,6 +22,7 @@ class Capabilities:
         peers: access for devices other than the pool's own.
         driver_release: the driver applies the release threshold, not memlake.
         in_pytorch: PyTorch has this allocator, and ``PYTORCH_ALLOC_CONF`` configures it there.
+        virtual_memory: its pools need devices with virtual memory management.
         approximate: the figures on the emulator differ from those on a GPU. Its driver time is not modelled, and
             comparisons include it only if it is named.
     """
@@ -36,6 +37,7 @@ class Capabilities:
     driver_release: bool
     in_pytorch: bool
     approximate: bool
+    virtual_memory: bool
 
 
 @dataclass(frozen=True, kw_only=True)

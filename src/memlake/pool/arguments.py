@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from memlake.pool.pool import Pool
 
 __all__ = [
+    "GPU_DIRECT_RDMA",
     "DeviceLike",
     "device_list",
     "high_mark",
@@ -23,6 +24,10 @@ __all__ = [
     "require_pinned",
     "total_memory",
 ]
+
+
+GPU_DIRECT_RDMA = 116
+"""``CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED``, of plain allocations."""
 
 
 class HasDeviceId(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -13,6 +14,8 @@ from memlake.device.piece import Piece
 from memlake.device.stream import Stream, StreamLike, stream_arguments
 from memlake.errors import ClosedError, ConfigError
 from memlake.ownership.views import LiveViews
+from memlake.pool.arguments import GPU_DIRECT_RDMA
+from memlake.pool.handle import Handle, export_types_of
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from memlake.sharing import Share
 
 __all__ = ["Buffer"]
+
+_log = logging.getLogger("memlake.pool")
 
 _ON_CPU = (1, 0)  # DLPack's name of the CPU
 _NO_ORDER = -1  # a consumer's word for: do not order me behind the buffer's stream
@@ -74,9 +79,47 @@ class Buffer(_native.Lease, Memory):
         found = []
         offset = 0
         for core, nbytes in self._pieces():
-            found.append(Piece(None if core is None else Device._of(core), offset, nbytes))
+            device = None if core is None else Device._of(core)
+            found.append(Piece(device, offset, nbytes)._with_rdma(self._has_rdma))
             offset += nbytes
         return tuple(found)
+
+    @property
+    def handles(self) -> tuple[Handle, ...]:
+        """The handles under the buffer, by offset. Empty for memory without handles, such as plain allocations.
+
+        The driver is asked at each call. A buffer that was allocated with ``single_handle=True`` has one.
+        """
+        return tuple(
+            Handle(handle, offset, nbytes, start, export_types_of(types), is_rdma_capable)
+            for handle, offset, nbytes, start, types, is_rdma_capable in self._handles()
+        )
+
+    def pin(self, *, registration: bool = False) -> None:
+        """Keeps the memory as it is, also behind close(), until it is unpinned as often.
+
+        For registrations with NCCL or RDMA, for sharing and graphs. A pinned buffer that is dropped is freed. Many
+        transports refuse a range of several handles; the log ``memlake.pool`` says so. Allocate such a buffer with
+        ``single_handle=True``.
+
+        Args:
+            registration: True if the memory will be registered for GPUDirect RDMA. The call then refuses memory for
+                which the driver did not grant it.
+
+        Raises:
+            ConfigError: with `registration`, if GPUDirect RDMA was not granted for a part of the memory.
+            ClosedError: if the buffer is closed.
+        """
+        self._require_open()
+        if registration:
+            self._require_rdma()
+        if not self._is_one_handle():
+            _log.warning(
+                "%r is pinned and has several handles, and many transports refuse such a range or register its first "
+                "handle only; allocate it with single_handle=True",
+                self,
+            )
+        self._pin()
 
     def record_stream(self, stream: StreamLike) -> None:
         """Tells the pool that queued work of another stream uses the buffer.
@@ -185,6 +228,30 @@ class Buffer(_native.Lease, Memory):
         except ConfigError as error:
             raise AttributeError(str(error)) from None
 
+    def _has_rdma(self, piece: Piece) -> bool:
+        end = piece.offset + piece.nbytes
+        handles = self.handles
+        if handles:
+            parts = [part for part in handles if part.offset < end and part.offset + part.nbytes > piece.offset]
+            return piece.device is not None and all(part.is_rdma_capable for part in parts)
+        # Plain allocations: the device tells for all of them.
+        return piece.device is not None and piece.device.attribute(GPU_DIRECT_RDMA) != 0
+
+    def _require_rdma(self) -> None:
+        for piece in self.pieces:
+            if piece.is_rdma_capable:
+                continue
+            if piece.device is None:
+                reason = "it is memory of the host"
+            else:
+                feature = piece.device.features["rdma"]
+                reason = feature.reason or "the memory was created before the device was asked for it"
+            raise ConfigError(
+                f"{self!r} cannot be registered for GPUDirect RDMA: for the {format_bytes(piece.nbytes)} at offset "
+                f"{piece.offset} it was not granted ({reason}); pin it without registration=True, or copy through a "
+                "buffer of the host"
+            )
+
     def _queued_on(self) -> int | None:
         """Returns the handle of the stream that the buffer was allocated for, or None if all its work has finished."""
         try:
@@ -248,6 +315,9 @@ class Buffer(_native.Lease, Memory):
         # Host memory is mapped for all devices of the pool, and closing one of them closes the pool.
         touched = self._touched_devices()
         return set(self._all_devices()) if any(piece.device is None for piece in self.pieces) else touched
+
+    def _boundaries(self) -> list[int]:
+        return [piece.offset for piece in self.pieces[1:]]
 
     def _touched_devices(self) -> set[Device]:
         return {piece.device for piece in self.pieces if piece.device is not None}

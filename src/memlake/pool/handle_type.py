@@ -10,11 +10,9 @@ from memlake.policies.registry import policies_with
 if TYPE_CHECKING:
     from memlake.policies import Options
 
-__all__ = ["is_shareable", "require_exportable"]
+__all__ = ["is_shareable", "require_exportable", "require_handles"]
 
 _REASONS = {
-    "fabric": "fabric handles are for several machines joined by an IMEX channel, which memlake cannot test; processes "
-    'of one machine share memory with "posix_fd"',
     "win32": 'it belongs to Windows, and memlake runs on Linux; use "posix_fd"',
     "win32_kmt": 'it belongs to Windows, and memlake runs on Linux; use "posix_fd"',
 }
@@ -28,13 +26,13 @@ def is_shareable(handle_type: str | None, location: str, policy: Options) -> boo
     """
     if handle_type is None:
         return False
-    if handle_type == "posix_fd":
+    if handle_type in ("posix_fd", "fabric"):
         require_exportable(location, policy)
         return True
     reason = _REASONS.get(handle_type) if isinstance(handle_type, str) else None
     if reason is not None:
         raise ConfigError(f"handle_type={handle_type!r} is not supported: {reason}")
-    raise ConfigError(f'handle_type must be None or "posix_fd", got {handle_type!r}')
+    raise ConfigError(f'handle_type must be None, "posix_fd" or "fabric", got {handle_type!r}')
 
 
 def require_exportable(location: str, policy: Options) -> None:
@@ -61,4 +59,22 @@ def require_exportable(location: str, policy: Options) -> None:
         raise ConfigError(
             f"memory with location={location!r} cannot be given to other processes: the driver exports only memory of "
             "devices; make a pool on the device for what is shared"
+        )
+
+
+def require_handles(location: str, policy: Options) -> None:
+    """Refuses pools that cannot allocate a buffer of a single handle.
+
+    Raises:
+        ConfigError: if the memory of such a pool has no handles of its own devices.
+    """
+    if not policy.capabilities.sharing:
+        raise ConfigError(
+            f'the policy "{policy.name}" leaves memory to CUDA\'s own pools, which have no handles; '
+            f"use {policies_with('sharing')} for a buffer of a single handle"
+        )
+    if location != "device":
+        raise ConfigError(
+            f"memory with location={location!r} is not registered by its handle; make a pool on the device for buffers "
+            "of a single handle"
         )

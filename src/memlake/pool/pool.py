@@ -8,10 +8,10 @@ from weakref import WeakValueDictionary
 
 from memlake import _native
 from memlake.device.device import Device, open_core
+from memlake.device.features import log_refusals
 from memlake.device.stream import StreamLike, stream_arguments
 from memlake.errors import BrokenInvariant, ClosedError, ConfigError, InvalidFree, MemlakeError, OutOfMemory
 from memlake.ownership.closable import Closable
-from memlake.policies import Options, resolve_policy
 from memlake.pool.arguments import (
     DeviceLike,
     device_list,
@@ -23,8 +23,10 @@ from memlake.pool.arguments import (
 from memlake.pool.attributes import NEVER_RELEASE, PoolAttributes, parse_threshold
 from memlake.pool.buffer import Buffer
 from memlake.pool.decay import decay_thread, parse_decay
-from memlake.pool.handle_type import is_shareable, require_exportable
+from memlake.pool.fallback import chosen_policy, usable_handle_type
+from memlake.pool.handle_type import is_shareable, require_exportable, require_handles
 from memlake.pool.peer_devices import PeerDevices
+from memlake.pool.pool_hardware import PoolHardware
 from memlake.pool.shortage import Shortage
 from memlake.pool.stats import PoolStats
 from memlake.units import Size, format_bytes, parse_bytes
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from memlake.policies import Options
     from memlake.pool.graph_pool import GraphPool
     from memlake.pool.recording import Recording
     from memlake.pool.snapshot import PoolSnapshot
@@ -51,7 +54,7 @@ _MOST_IN_VAIN = 2
 _MOST_TRIES = 100
 
 
-class Pool(_native.Pool, PoolAttributes, Closable):
+class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
     """Allocates buffers from the memory of one or more devices, under a policy. Pools are thread-safe.
 
     ::
@@ -68,6 +71,7 @@ class Pool(_native.Pool, PoolAttributes, Closable):
             ordinal, or a ``cuda.core.Device``. A buffer of a pool over several devices is one range of addresses; its
             memory may be on all of them. Several devices need the policy ``"lake"``.
         policy: how a request is served: a name, PyTorch's configuration string, or options (see `memlake.policies`).
+            None: ``"lake"``, or ``"caching"`` if a device has no virtual memory management; a warning says so.
         limit: the most that the pool may hold, in bytes or as a share of the device such as ``"90%"``. None: no limit.
             The limit may be changed later. "Held" is what PyTorch calls reserved.
         max_size: a limit that cannot be changed later.
@@ -79,7 +83,9 @@ class Pool(_native.Pool, PoolAttributes, Closable):
             is nearest to the first device. All devices of the pool and the CPU can access host memory. Host memory
             needs the policy ``"lake"``. A share such as ``"50%"`` is then a share of the memory of the machine.
         handle_type: ``"posix_fd"``: every buffer can be exported to other processes (`Buffer.export`), unless it is
-            allocated with ``shareable=False``. None: only buffers that are allocated with ``shareable=True``.
+            allocated with ``shareable=False``. ``"fabric"``: the handles of such buffers can be exported as fabric
+            handles, too (`Buffer.handles`); if the device cannot do that, a warning says so, and the pool's handle
+            type is ``"posix_fd"``. None: only buffers that are allocated with ``shareable=True``.
         placement: on which of several devices new memory is created: ``"fill"``: the first device with room;
             ``"balance"``: the devices evenly; ``"near"``: the device of the request's stream first.
         spill: ``"host"``: memory for which the devices or the limit have no room is created on the host, in the same
@@ -104,6 +110,7 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         "__weakref__",
         "_all",
         "_decay",
+        "_fallback_reason",
         "_handle_type",
         "_high_callback",
         "_high_mark",
@@ -132,7 +139,7 @@ class Pool(_native.Pool, PoolAttributes, Closable):
     def __init__(
         self,
         devices: DeviceLike | Sequence[DeviceLike],
-        policy: str | Options = "lake",
+        policy: str | Options | None = None,
         *,
         limit: Size | None = None,
         max_size: Size | None = None,
@@ -151,7 +158,7 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         self._on = self._all[0]
         cores = [open_core(device) for device in self._all]
         require_pinned(allocation_type)
-        self._policy = resolve_policy(policy)
+        self._policy, self._fallback_reason = chosen_policy(policy, self._all)
         require_capable(
             self._policy, self._all, placement=placement, location=location, spill=spill, handle_type=handle_type
         )
@@ -159,7 +166,7 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         self._total = total = total_memory(self._all, location)
         threshold = parse_threshold(release_threshold, total)
         self._decay = parse_decay(decay)
-        self._handle_type = handle_type
+        self._handle_type = usable_handle_type(handle_type, self._all)
         self._limit = None if limit is None else parse_bytes(limit, of=total, what="limit")
         self._max_size = None if max_size is None else parse_bytes(max_size, of=total, what="max_size")
         functions = on_failure if isinstance(on_failure, Iterable) else (on_failure,)
@@ -173,7 +180,7 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         self._peers: frozenset[Device] = frozenset()
         self._release_threshold = NEVER_RELEASE
         first = parse_bytes(initial_size, of=total, what="initial_size")
-        shares = is_shareable(handle_type, location, self._policy)
+        shares = is_shareable(self._handle_type, location, self._policy)
         super().__init__(
             cores,
             self._policy.configuration,
@@ -185,6 +192,7 @@ class Pool(_native.Pool, PoolAttributes, Closable):
             may_spill=spill is not None,
             max_size=self._max_size,
             memory_fraction=self._policy.limit_on(total),
+            fabric=self._handle_type == "fabric",
         )
         self._is_made = True
         Pool._known[self._identity] = self
@@ -226,7 +234,7 @@ class Pool(_native.Pool, PoolAttributes, Closable):
 
     @property
     def handle_type(self) -> str | None:
-        """``"posix_fd"`` if buffers are exportable by default, else None."""
+        """``"posix_fd"`` or ``"fabric"`` if buffers are exportable by default, else None."""
         return self._handle_type
 
     @property
@@ -313,7 +321,8 @@ class Pool(_native.Pool, PoolAttributes, Closable):
 
     def stats(self) -> PoolStats:
         """Returns all counters of the pool, read at one moment."""
-        return PoolStats.of(self._stats(), self._effective_limit())
+        log_refusals()
+        return PoolStats.of(self._stats(), self._effective_limit(), self._notes())
 
     def reset_peaks(self) -> None:
         """Resets the peaks in `stats` to the current values."""
@@ -403,15 +412,20 @@ class Pool(_native.Pool, PoolAttributes, Closable):
         if self._recording is not None:
             self._recording.stop()
 
-    def _allocate_slowly(self, nbytes: Size, stream: StreamLike, shareable: bool | None) -> Buffer:
+    def _allocate_slowly(
+        self, nbytes: Size, stream: StreamLike, shareable: bool | None, single_handle: bool = False
+    ) -> Buffer:
         """Serves a call of allocate() that the fast path in the core does not handle."""
         size = parse_bytes(nbytes, of=self._total, what="nbytes")
         if shareable is not None and not isinstance(shareable, bool):
             raise ConfigError(f"shareable must be True, False or None, got {shareable!r}")
         if shareable:
             require_exportable(self._location, self._policy)
+        if single_handle:
+            require_handles(self._location, self._policy)
         arguments = stream_arguments(stream, self._all)
-        buffer = self._until_there_is_memory(size, lambda: self._allocate(size, *arguments, shareable))
+        buffer = self._until_there_is_memory(size, lambda: self._allocate(size, *arguments, shareable, single_handle))
+        log_refusals()
         self._report_high_mark()
         if type(nbytes) is str:
             self._remember_size(nbytes, size)
@@ -487,4 +501,5 @@ class Pool(_native.Pool, PoolAttributes, Closable):
             return "Pool(not made)"
         if not self.is_open:
             return f"Pool({self._on!r}, closed)"
-        return f"Pool({self._on!r}, policy={self._policy.label!r}, held={format_bytes(self._held)})"
+        why = "" if self._fallback_reason is None else " without virtual memory management"
+        return f"Pool({self._on!r}, policy={self._policy.label!r}{why}, held={format_bytes(self._held)})"

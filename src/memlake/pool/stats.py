@@ -58,6 +58,8 @@ class PoolStats:
         streams: the memory of each stream.
         policy_counters: counters that only this policy has, for instance the number of chunks that a lake moved,
             and its level of aliasing in one word.
+        notes: what the pool does without because of its devices, each in one sentence: the fallback to another policy,
+            and features that the driver refused in use.
     """
 
     requested: int
@@ -92,9 +94,10 @@ class PoolStats:
     modelled_driver_ms: float
     streams: tuple[StreamStats, ...]
     policy_counters: dict[str, int | float | str]
+    notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, native: dict[str, Any], limit: int | None) -> PoolStats:
+    def of(cls, native: dict[str, Any], limit: int | None, notes: tuple[str, ...] = ()) -> PoolStats:
         """Converts the figures of the core. A field that the core gives under the same name needs no line here."""
         held_peak, active = native["held_peak"], native["active"]
         allocated = native["allocated"]
@@ -106,6 +109,7 @@ class PoolStats:
                 "pending": active - allocated,
                 "free": native["held"] + native["held_on_host"] - active,
                 "limit": limit,
+                "notes": notes,
                 "largest_contiguous": native["largest_free"],
                 "fragmentation_at_peak": 1 - native["allocated_at_held_peak"] / held_peak if held_peak else 0.0,
                 "gmlake_fragmentation": 1 - native["active_peak"] / held_peak if held_peak else 0.0,

@@ -50,6 +50,7 @@ def _make(device: int) -> Pool | None:
     pool._all = tuple(Device._of(core) for core in pool._devices)
     pool._on = pool._all[0]
     pool._policy = resolve_policy(pool._policy_text or "lake")
+    pool._fallback_reason = None
     pool._location = "device"
     pool._total = total_memory(pool._all, "device")
     pool._decay = None

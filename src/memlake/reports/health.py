@@ -18,6 +18,8 @@ from memlake.units import format_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from memlake.device import Device
+
 __all__ = ["Finding", "Health", "examine", "page_of"]
 
 _GOOD, _NOTE, _BAD = "ok", "note", "broken"
@@ -48,7 +50,8 @@ class Finding:
     """One checked item.
 
     Attributes:
-        topic: ``"memlake"``, ``"driver"``, ``"frameworks"``, ``"extras"`` or ``"system"``.
+        topic: ``"memlake"``, ``"driver"``, ``"device N"`` for the features of a device, ``"frameworks"``, ``"extras"``
+            or ``"system"``.
         name: the name of the item.
         state: ``"ok"``; ``"note"`` if the item is missing or may become a limit; ``"broken"`` if memlake cannot work.
         value: what was found.
@@ -175,8 +178,23 @@ def _driver() -> Iterator[Finding]:
             "driver", "devices", _NOTE, "none", "Is a GPU visible here? See nvidia-smi, CUDA_VISIBLE_DEVICES."
         )
     for device in found:
-        memory = f"{format_bytes(device.total_memory)}, granule {format_bytes(device.granularity)}"
+        memory = format_bytes(device.total_memory)
+        if device.features["virtual_memory"].has:
+            memory += f", granule {format_bytes(device.granularity)}"
         yield Finding("driver", f"device {device.ordinal}", _GOOD, f"{device.name}, {memory}")
+        yield from _features(device)
+
+
+def _features(device: Device) -> Iterator[Finding]:
+    topic = f"device {device.ordinal}"
+    for name, feature in device.features.items():
+        if feature.has:
+            yield Finding(topic, name, _GOOD, f"yes, by {feature.source}")
+        else:
+            answer = "no" if feature.has is False else "not known"
+            yield Finding(
+                topic, name, _NOTE, f"{answer}, by {feature.source}: {feature.reason}", f"Without it {feature.without}."
+            )
 
 
 def _installed(distributions: tuple[str, ...]) -> str | None:

@@ -151,6 +151,9 @@ class SharedBuffer(Memory, FactoryMade):
     def _viewed_devices(self) -> set[Device]:
         return {device for device, _ in self._homes}
 
+    def _boundaries(self) -> list[int]:
+        return [piece.offset for piece in self.pieces[1:]]
+
     def _host_rights(self) -> str:
         return "r" if self._is_read_only else "rw"
 

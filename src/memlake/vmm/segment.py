@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 from weakref import ref
 
@@ -388,6 +388,13 @@ class Segment(Memory, FactoryMade):
 
     def _viewed_devices(self) -> set[Device]:
         return set(self.devices)
+
+    def _boundaries(self) -> list[int]:
+        return [
+            right_mapping.address - self.address
+            for (_, left), (right_mapping, right) in pairwise(zip(self._mappings, self._chunks, strict=True))
+            if left.device != right.device
+        ]
 
     def _host_rights(self) -> Rights:
         return rights_of_anybody((mapping.address for mapping in self._mappings), self._users)

@@ -89,12 +89,16 @@ TEST(peers_are_all_none_or_a_matrix_and_never_itself) {
 
 TEST(every_wrong_word_of_the_configuration_is_named_with_what_is_possible) {
   const std::string keys =
-      "devices, memory, granularity, recommended, peers, profile, relax, backing, streams, aliasing, pool_segment, "
-      "driver, poison, kernels, name, report, ledger";
+      "devices, memory, granularity, recommended, peers, profile, relax, backing, streams, aliasing, lacks, fabric, "
+      "pool_segment, driver, poison, kernels, name, report, ledger";
   expect_refusal("colour=red", "unknown key 'colour'; the keys are " + keys);
   expect_refusal("=1", "unknown key ''; the keys are " + keys);
   expect_refusal("devices", "'devices' has no value; write key=value, with keys " + keys);
   expect_refusal("aliasing=some", "aliasing=some is not possible; choose none, whole or prefix");
+  expect_refusal("fabric=some", "fabric=some is not possible; choose none, create or works");
+  expect_refusal("lacks=rdma+wings",
+                 "lacks=wings is not a capability; the capabilities are vmm, rdma, rdma_grant, rdma_access, export, "
+                 "spanning_copies, shared_bytes");
   expect_refusal("devices=", "devices= is not a number of devices");
   expect_refusal("devices=two", "devices=two is not a number of devices");
   expect_refusal("devices=-1", "devices=-1 is not a number of devices");

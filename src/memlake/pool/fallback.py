@@ -1,0 +1,58 @@
+"""The choices of a pool that depend on what its devices have: its policy and its handle type."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+from memlake import _native
+from memlake.policies import resolve_policy
+from memlake.policies.registry import default_policy
+
+if TYPE_CHECKING:
+    from memlake.device.device import Device
+    from memlake.policies import Options
+
+__all__ = ["chosen_policy", "usable_handle_type"]
+
+# What was said about a device is not said again.
+_said: set[tuple[str, int, str]] = set()
+
+
+def chosen_policy(policy: str | Options | None, devices: tuple[Device, ...]) -> tuple[Options, str | None]:
+    """Returns the policy of a pool, and why it is not the default one although the program chose none."""
+    if policy is not None:
+        return resolve_policy(policy), None
+    name = _native.default_policy_on([device._open for device in devices])
+    if name == default_policy():
+        return resolve_policy(name), None
+    lacking = next(device for device in devices if not device.features["virtual_memory"].has)
+    reason = (
+        f"device {lacking.ordinal} has no virtual memory management ({lacking.features['virtual_memory'].reason}), so "
+        f'the pool has the policy "{name}" over plain allocations instead of "{default_policy()}"'
+    )
+    _say(lacking, "virtual_memory", reason)
+    return resolve_policy(name), reason
+
+
+def usable_handle_type(handle_type: str | None, devices: tuple[Device, ...]) -> str | None:
+    """Returns the handle type that a pool can have: ``"posix_fd"`` where there are no fabric handles."""
+    if handle_type != "fabric":
+        return handle_type
+    for device in devices:
+        feature = device.features["fabric_handles"]
+        if not feature.has:
+            reason = (
+                f"device {device.ordinal} has no fabric handles ({feature.reason}), so the pool has the handle type "
+                '"posix_fd", for processes of one machine'
+            )
+            _say(device, "fabric_handles", reason)
+            return "posix_fd"
+    return "fabric"
+
+
+def _say(device: Device, feature: str, text: str) -> None:
+    key = (*device._key, feature)
+    if key not in _said:
+        _said.add(key)
+        warnings.warn(text, RuntimeWarning, stacklevel=4)
