@@ -35,7 +35,7 @@ LINTS := $(addprefix lint-,ruff mypy clang-format layers guards file-length word
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-python test-native test-gpu peers peers-figures suites torch-shims clients torch-client numba-client
+.PHONY: help demo test test-python test-native test-gpu test-hardware peers peers-figures suites torch-shims clients torch-client numba-client
 .PHONY: bench lint $(LINTS) format stub policies sanitize clean
 
 help: ## list what make can do here
@@ -59,8 +59,18 @@ test-native: $(BUILD_TOOLS_INSTALLED) ## only the C++ tests
 torch-shims: $(PACKAGE_INSTALLED) ## compile the shim for all versions of PyTorch, for wheels (downloads 6 GB)
 	@$(BIN)/python tools/torch_shims.py $(TORCH_VERSIONS)
 
-test-gpu: $(PACKAGE_INSTALLED) ## the conformance cases on the real libcuda.so.1, and every difference
-	@$(BIN)/python tests/contract/on_gpu.py
+# One command for a machine with a GPU; the report is for sending back (docs/guides/on_real_hardware.md).
+DRIVER ?= libcuda.so.1
+test-gpu: $(PACKAGE_INSTALLED) $(TESTERS_INSTALLED) ## all that can be tried on a real GPU, into one report (DRIVER=library)
+	@$(BIN)/python tests/on_gpu.py $(DRIVER)
+
+# Not a part of `make test`: the tests of pools, once for each machine that lacks something.
+MACHINES := no-alias whole stale-alias no-rdma wsl2 no-export split-copies old-driver no-vmm
+test-hardware: $(PACKAGE_INSTALLED) $(TESTERS_INSTALLED) ## all tests of pools on emulated machines that lack something
+	@for machine in $(MACHINES); do \
+	  echo "memlake: running the tests of pools on the machine $$machine"; \
+	  $(BIN)/python -m pytest tests/unit/pool -q --memlake-hardware $$machine || exit 1; \
+	done
 
 # Not a part of `make test`: the lab downloads 5 GB, and the programs run for an hour.
 peers: $(PACKAGE_INSTALLED) ## the whole CUDA PyTorch on memlake and on its own allocators, without a GPU (PEERLAB=folder)

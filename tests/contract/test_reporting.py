@@ -87,7 +87,7 @@ def test_the_emulator_has_a_report_without_differences(driver: Driver, tmp_path:
 
 
 def test_without_a_driver_one_sentence_says_so() -> None:
-    command = [sys.executable, str(HERE / "on_gpu.py"), "libnosuchcuda.so.1"]
+    command = [sys.executable, str(HERE.parent / "on_gpu.py"), "libnosuchcuda.so.1"]
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0

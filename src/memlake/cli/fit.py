@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from memlake.cli.output import EXIT_CODES, Progress, give
-from memlake.cli.replay_arguments import add_events, add_json, add_policies
+from memlake.cli.replay_arguments import add_costs, add_events, add_json, add_policies, use_given_costs
 from memlake.cli.trace_argument import add_traces, job_of, load_trace
 
 if TYPE_CHECKING:
@@ -44,11 +44,13 @@ def add_to(commands: _Commands) -> None:
     add_traces(parser)
     add_policies(parser)
     add_events(parser)
+    add_costs(parser)
     add_json(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    use_given_costs(arguments)
     from memlake.analysis import fit
 
     job = job_of(arguments)

@@ -6,7 +6,14 @@ import argparse
 from typing import TYPE_CHECKING
 
 from memlake.cli.output import EXIT_CODES, Progress, give
-from memlake.cli.replay_arguments import add_capacity, add_events, add_json, add_policy
+from memlake.cli.replay_arguments import (
+    add_capacity,
+    add_costs,
+    add_events,
+    add_json,
+    add_policy,
+    use_given_costs,
+)
 from memlake.cli.trace_argument import add_trace, load_trace
 from memlake.errors import ConfigError
 
@@ -43,11 +50,13 @@ def add_to(commands: _Commands) -> None:
     add_events(parser)
     parser.add_argument("--go-on", action="store_true", help="skip a request that finds no memory, and continue")
     parser.add_argument("--timeline", metavar="N", default="0", help="also show the held memory, in N samples")
+    add_costs(parser)
     add_json(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    use_given_costs(arguments)
     from memlake.replaying import replay
 
     samples = _samples(arguments.timeline)

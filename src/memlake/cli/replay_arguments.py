@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["add_capacity", "add_events", "add_json", "add_policies", "add_policy"]
+__all__ = ["add_capacity", "add_costs", "add_events", "add_json", "add_policies", "add_policy", "use_given_costs"]
 
 
 def add_capacity(parser: argparse.ArgumentParser) -> None:
@@ -78,6 +78,24 @@ def add_policies(parser: argparse.ArgumentParser) -> None:
     )
     vars(action)["policies"] = _Names()
     vars(action)["approximate"] = _Names(is_approximate=True)
+
+
+def add_costs(parser: argparse.ArgumentParser) -> None:
+    """Adds the option for measured costs of driver calls."""
+    parser.add_argument(
+        "--costs",
+        metavar="FILE",
+        help="the costs of driver calls, from a report of `make test-gpu` or `memlake doctor --measure` (default: "
+        "memlake's own table)",
+    )
+
+
+def use_given_costs(arguments: argparse.Namespace) -> None:
+    """Uses the costs of the file that --costs names, if it was given."""
+    if arguments.costs is not None:
+        from memlake.replaying.costs import use_costs
+
+        use_costs(arguments.costs)
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ from memlake.errors import ConfigError
 from memlake.libraries import emulator_library
 from memlake.policies import resolve_policy
 from memlake.replaying.capacity import capacity_of, limit_of
+from memlake.replaying.costs import apply_costs_of_environment
 from memlake.replaying.event_mode import EventMode
 from memlake.replaying.failure import Failure
 from memlake.replaying.result import ReplayResult, Timeline
@@ -79,6 +80,7 @@ def run(
     samples: int = 0,
 ) -> ReplayResult:
     """Replays a trace with checked arguments. It runs without the GIL."""
+    apply_costs_of_environment()
     effective = limit_of(limit, options.limit_on(capacity), capacity)
     sampled = len(trace) - trace.num_carried
     report = _native.replay(

@@ -1,0 +1,132 @@
+"""How a hardware report differs from what the emulator and the cost model assume."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from memlake.emulator.emulated_device import emulate
+from memlake.printable import Printable
+from memlake.replaying.costs import default_costs
+from memlake.units import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memlake.hardware.report import HardwareReport
+
+__all__ = ["Difference", "Differences", "compare_report"]
+
+# A measured cost differs if it is more than so many times the modelled one, or less than the same part of it.
+_FACTOR = 2.0
+# Stitched memory is assumed to be as fast as contiguous memory; copies vary by a few percent.
+_SLOWER = 0.9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """One difference.
+
+    Attributes:
+        topic: ``"feature"``, ``"device"``, ``"cost"``, ``"copy"``, ``"contract"`` or ``"suite"``.
+        name: what differs.
+        assumed: what memlake assumes.
+        found: what the report says.
+        meaning: what follows from it; empty if the report says no more.
+    """
+
+    topic: str
+    name: str
+    assumed: str
+    found: str
+    meaning: str = ""
+
+
+@dataclass(frozen=True)
+class Differences(Printable, report="hardware_differences"):
+    """The differences of one report, by topic. `print` shows them as ``memlake doctor --compare`` does."""
+
+    report: HardwareReport
+    found: tuple[Difference, ...]
+
+    def __repr__(self) -> str:
+        return f"<memlake.Differences: {self.report.gpu}, {len(self.found)} differences>"
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the JSON object that ``memlake doctor --compare FILE --json`` prints, as a dict."""
+        return {
+            "gpu": self.report.gpu,
+            "driver_version": self.report.driver_version,
+            "differences": [asdict(difference) for difference in self.found],
+        }
+
+
+def compare_report(report: HardwareReport) -> Differences:
+    """Compares a report with the emulator's usual device and with the cost model of this process."""
+    found = (*_features(report), *_costs(report), *_copies(report), *_contract(report), *_suite(report))
+    return Differences(report, found)
+
+
+def _features(report: HardwareReport) -> Iterator[Difference]:
+    with emulate(memory="256MiB", hardware="usual") as (usual,):
+        assumed = {name: (feature.has, feature.without) for name, feature in usual.features.items()}
+        granularity = usual.granularity
+    words = {True: "yes", False: "no", None: "not known"}
+    for name, (has, without) in assumed.items():
+        answer = report.features.get(name, {"has": None, "reason": "the report does not say"})
+        if answer["has"] == has:
+            continue
+        meaning = f"{answer['reason']}; {without}" if not answer["has"] else "the emulator lacks it by default"
+        yield Difference(topic="feature", name=name, assumed=words[has], found=words[answer["has"]], meaning=meaning)
+    if report.granularity is not None and report.granularity != granularity:
+        yield Difference(
+            topic="device",
+            name="granularity",
+            assumed=format_bytes(granularity),
+            found=format_bytes(report.granularity),
+            meaning="replays use another granularity than the device",
+        )
+
+
+def _costs(report: HardwareReport) -> Iterator[Difference]:
+    for name, modelled in default_costs().items():
+        measured = report.costs.get(name)
+        if measured is None or modelled / _FACTOR <= measured <= modelled * _FACTOR:
+            continue
+        yield Difference(
+            topic="cost",
+            name=name,
+            assumed=f"{modelled:.2f} us",
+            found=f"{measured:.2f} us",
+            meaning="pass the report to replays with --costs",
+        )
+
+
+def _copies(report: HardwareReport) -> Iterator[Difference]:
+    contiguous = next((copy.bytes_per_second for copy in report.copies if copy.handle_bytes == 0), None)
+    for copy in report.copies:
+        if contiguous is None or copy.handle_bytes == 0 or copy.bytes_per_second >= contiguous * _SLOWER:
+            continue
+        yield Difference(
+            topic="copy",
+            name=f"stitched in handles of {format_bytes(copy.handle_bytes)}",
+            assumed=f"{contiguous / 1e9:.1f} GB/s, as contiguous memory",
+            found=f"{copy.bytes_per_second / 1e9:.1f} GB/s",
+            meaning="memory of small handles is slower here",
+        )
+
+
+def _contract(report: HardwareReport) -> Iterator[Difference]:
+    for row in report.conformance.get("differences", []):
+        yield Difference(
+            topic="contract",
+            name=f"case {row.get('case', '?')}: {row.get('what', '?')}",
+            assumed=str(row.get("expected", "")),
+            found=str(row.get("got", "")),
+        )
+
+
+def _suite(report: HardwareReport) -> Iterator[Difference]:
+    for name, outcome in report.suite.items():
+        if outcome.startswith(("failed", "error")):
+            yield Difference(topic="suite", name=name, assumed="passed", found=outcome)

@@ -1,0 +1,199 @@
+"""Hardware reports: measured on the emulator, saved, compared with what memlake assumes, and used as costs."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import memlake
+from memlake.hardware import HardwareReport, compare_report, measure
+from memlake.replaying.costs import default_costs, load_costs
+
+MIB = 2**20
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def report(memlake_emulator):
+    (gpu,) = memlake_emulator.emulate(memory="256MiB", hardware="usual")
+    return measure(gpu, repeats=1)
+
+
+def as_assumed(report):
+    """The same report with the costs of the model, and copies that are equally fast."""
+    copies = tuple(replace(copy, bytes_per_second=1e9) for copy in report.copies)
+    return replace(report, costs=default_costs(), copies=copies)
+
+
+def found(report):
+    return {(difference.topic, difference.name) for difference in compare_report(report).found}
+
+
+def test_a_report_has_features_costs_and_speeds(report):
+    assert report.is_emulated
+    assert report.features["virtual_memory"]["has"] is True
+    assert [row.handle_bytes for row in report.calls] == [2 * MIB, 20 * MIB]  # 200 MiB are more than a quarter
+    assert all(value >= 0 for value in report.costs.values())
+    assert set(report.costs) == set(default_costs())
+    assert [copy.handle_bytes for copy in report.copies] == [0, 2 * MIB, 20 * MIB]
+    assert all(copy.bytes_per_second > 0 for copy in report.copies)
+
+
+def test_measuring_leaves_nothing_behind(memlake_emulator):
+    (gpu,) = memlake_emulator.emulate(memory="128MiB")
+    measure(gpu, repeats=1)
+    assert gpu.free_memory == gpu.total_memory
+
+
+def test_a_device_without_virtual_memory_is_measured_too(memlake_emulator):
+    (gpu,) = memlake_emulator.emulate(memory="128MiB", lacks=["vmm"])
+    report = measure(gpu, repeats=1)
+    assert report.granularity is None
+    assert report.calls == ()
+    assert set(report.costs) == {"alloc", "free"}
+    assert ("feature", "virtual_memory") in found(report)
+
+
+def test_a_report_is_the_same_after_saving_and_loading(report, tmp_path):
+    file = tmp_path / "gpu.json"
+    report.save(file)
+    assert HardwareReport.load(file) == report
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": "memlake hardware report 1"}'])
+def test_a_file_that_is_no_report_is_refused(tmp_path, content):
+    file = tmp_path / "gpu.json"
+    file.write_text(content)
+    with pytest.raises(memlake.ConfigError, match="report"):
+        HardwareReport.load(file)
+
+
+def test_a_report_that_is_as_assumed_has_no_differences(report):
+    assert found(as_assumed(report)) == set()
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"lacks": ["rdma_access"]}, "rdma"),
+        ({"lacks": ["export"]}, "file_descriptors"),
+        ({"aliasing": "whole"}, "partial_mapping"),
+        ({"lacks": ["shared_bytes"]}, "shared_bytes"),
+        ({"lacks": ["spanning_copies"]}, "spanning_copies"),
+        ({"lacks": (), "fabric": "works"}, "fabric_handles"),
+    ],
+)
+def test_each_feature_that_differs_is_found(memlake_emulator, settings, name):
+    (gpu,) = memlake_emulator.emulate(memory="128MiB", hardware="usual", **settings)
+    assert found(as_assumed(measure(gpu, repeats=1))) == {("feature", name)}
+
+
+def test_a_cost_that_differs_is_found_in_both_directions(report):
+    for factor in (2.5, 0.3):
+        for name, cost in default_costs().items():
+            changed = as_assumed(report)
+            changed = replace(changed, costs=changed.costs | {name: cost * factor})
+            assert found(changed) == {("cost", name)}
+
+
+def test_slow_stitched_memory_another_granularity_and_failed_tests_are_found(report):
+    usual = as_assumed(report)
+    slow = tuple(replace(c, bytes_per_second=8e8) if c.handle_bytes == 2 * MIB else c for c in usual.copies)
+    assert found(replace(usual, copies=slow)) == {("copy", "stitched in handles of 2 MiB")}
+    assert found(replace(usual, granularity=4 * MIB)) == {("device", "granularity")}
+    row = {"case": 38, "label": "U", "what": "a prefix", "expected": "0", "got": "1"}
+    assert found(replace(usual, conformance={"differences": [row]})) == {("contract", "case 38: a prefix")}
+    tests = {"test_a": "passed", "test_b": "failed: it was 3", "test_c": "skipped: no device"}
+    assert found(replace(usual, suite=tests)) == {("suite", "test_b")}
+
+
+def test_the_pages_name_what_was_found(report):
+    page = report.to_text()
+    assert "virtual_memory" in page
+    assert "GB/s" in page
+    differs = compare_report(replace(as_assumed(report), granularity=4 * MIB)).to_text()
+    assert "granularity" in differs
+    assert "differs in 1 points" in differs
+    assert "as the emulator and the cost model assume" in compare_report(as_assumed(report)).to_text()
+
+
+def run_memlake(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "memlake", *arguments],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_doctor_measures_and_compares(tmp_path):
+    file = tmp_path / "gpu.json"
+    emulated = {
+        "MEMLAKE_DRIVER": memlake.emulator_library(),
+        "MEMLAKE_EMULATOR": "memory=128MiB,lacks=rdma_access+export",
+    }
+    measured = run_memlake("doctor", "--measure", str(file), **emulated)
+    assert measured.returncode == 0, measured.stderr
+    compared = run_memlake("doctor", "--compare", str(file), "--json")
+    assert compared.returncode == 1, compared.stderr
+    told = {row["name"] for row in json.loads(compared.stdout)["differences"] if row["topic"] == "feature"}
+    assert told == {"rdma", "file_descriptors"}
+    missing = run_memlake("doctor", "--measure", str(file), "--device", "7", **emulated)
+    assert missing.returncode == 2
+    assert "there is no device '7'" in missing.stderr
+
+
+def test_the_doctor_shows_the_features_of_each_device():
+    emulated = {"MEMLAKE_DRIVER": memlake.emulator_library(), "MEMLAKE_EMULATOR": "memory=128MiB,lacks=vmm"}
+    ran = run_memlake("doctor", "--json", **emulated)
+    assert ran.returncode == 0, ran.stderr
+    rows = {row["name"]: row for row in json.loads(ran.stdout)["findings"] if row["topic"] == "device 0"}
+    assert set(rows) == set(memlake.device.features.feature_names())
+    assert rows["virtual_memory"]["state"] == "note"
+    assert "caching" in rows["virtual_memory"]["advice"]
+
+
+def test_replays_use_the_costs_of_a_report(report, tmp_path):
+    plain = tmp_path / "plain.json"
+    report.save(plain)
+    doubled = tmp_path / "doubled.json"
+    replace(report, costs={name: 2 * cost for name, cost in default_costs().items()}).save(doubled)
+    command = ["replay", "train_moe", "--policy", "caching", "--capacity", "80GiB", "--json"]
+    usual = json.loads(run_memlake(*command).stdout)["modelled_driver_ms"]
+    costly = json.loads(run_memlake(*command, "--costs", str(doubled)).stdout)["modelled_driver_ms"]
+    assert costly == pytest.approx(2 * usual)
+    assert json.loads(run_memlake(*command, MEMLAKE_COSTS=str(doubled)).stdout)["modelled_driver_ms"] == costly
+    for name in ("compare", "fit"):
+        ran = run_memlake(name, "train_moe", "--policy", "caching", "--json", "--costs", str(plain), "--help")
+        assert "--costs" in ran.stdout
+
+
+@pytest.mark.parametrize("content", ["x", "[]", "{}", '{"costs": {"walk": 1}}', '{"map": -1}', '{"map": "2"}'])
+def test_costs_that_make_no_sense_are_refused(tmp_path, content):
+    file = tmp_path / "costs.json"
+    file.write_text(content)
+    with pytest.raises(memlake.ConfigError, match="cost"):
+        load_costs(file)
+
+
+def test_one_command_makes_one_report_with_everything(tmp_path):
+    """As `make test-gpu`, with the emulator as the driver and a part of the conformance cases."""
+    command = [sys.executable, str(ROOT / "tests" / "on_gpu.py"), memlake.emulator_library(), "--out", str(tmp_path)]
+    command += ["--cases", str(ROOT / "tests" / "contract" / "test_granularity.py")]
+    seeded = {"MEMLAKE_EMULATOR": "devices=2,memory=512MiB,lacks=rdma_access+spanning_copies"}
+    ran = subprocess.run(command, env=os.environ | seeded, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    (file,) = tmp_path.glob("hardware-*.json")
+    report = HardwareReport.load(file)
+    assert report.conformance["rows"]
+    assert set(report.suite.values()) <= {"passed"} or all(
+        outcome.startswith(("passed", "skipped")) for outcome in report.suite.values()
+    ), report.suite
+    assert len(report.suite) > 10
+    assert {name for topic, name in found(report) if topic == "feature"} == {"rdma", "spanning_copies"}
+    assert "spanning_copies" in file.with_suffix(".txt").read_text()
