@@ -322,7 +322,9 @@ bool has_feature(const std::shared_ptr<Device>& device, Feature feature) {
 
 Aliasing proven_aliasing(const std::shared_ptr<Device>& device) {
   if (const auto known = device->known_aliasing()) return *known;
-  if (!has_feature(device, Feature::shared_bytes)) return Aliasing::none;
+  // The first may have been refused in use after both were found.
+  if (!has_feature(device, Feature::second_mapping) || !has_feature(device, Feature::shared_bytes))
+    return Aliasing::none;
   return has_feature(device, Feature::partial_mapping) ? Aliasing::prefix : Aliasing::whole;
 }
 

@@ -61,6 +61,16 @@ TEST(a_refusal_turns_a_feature_off_and_leaves_one_notice) {
   EXPECT_EQ(take_feature_notices().size(), 0u);
 }
 
+TEST(a_mapping_that_was_refused_in_use_lowers_the_level_of_new_pools) {
+  const test::EmulatedDevices devices(kUsual);
+  EXPECT_EQ(proven_aliasing(devices[0]), Aliasing::prefix);
+  devices[0]->features().turn_off(Feature::partial_mapping, devices[0]->ordinal(), "a test");
+  EXPECT_EQ(proven_aliasing(devices[0]), Aliasing::whole);
+  devices[0]->features().turn_off(Feature::second_mapping, devices[0]->ordinal(), "a test");
+  EXPECT_EQ(proven_aliasing(devices[0]), Aliasing::none);
+  take_feature_notices();
+}
+
 TEST(a_pool_goes_on_without_what_the_driver_refuses_at_any_call) {
   for (const char* policy : {"lake", "expandable", "stitch"})
     for (const Call call : {Call::cuMemCreate, Call::cuMemSetAccess})
