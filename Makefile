@@ -29,13 +29,15 @@ TESTERS_INSTALLED := $(VENV)/testers.stamp
 CLIENTS_INSTALLED := $(VENV)/clients.stamp
 TORCH_INSTALLED := $(VENV)/torch.stamp
 NUMBA_INSTALLED := $(VENV)/numba.stamp
+CLUSTERS_INSTALLED := $(VENV)/clusters.stamp
 LINTERS_INSTALLED := $(VENV)/linters.stamp
 
 LINTS := $(addprefix lint-,ruff mypy clang-format layers guards file-length words docs rows policies stub)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-python test-native test-gpu test-hardware peers peers-figures suites torch-shims clients torch-client numba-client
+.PHONY: help demo test test-python test-native test-gpu test-hardware peers peers-figures suites torch-shims
+.PHONY: clients torch-client numba-client cluster-clients
 .PHONY: bench lint $(LINTS) format stub policies sanitize clean
 
 help: ## list what make can do here
@@ -48,7 +50,7 @@ demo: $(PACKAGE_INSTALLED) ## build, ask which allocator makes a job fit on 64 G
 
 test: test-native test-python ## build, and run the whole test-suite (C++ and Python)
 
-test-python: $(PACKAGE_INSTALLED) $(TESTERS_INSTALLED) clients torch-client numba-client ## only the Python tests
+test-python: $(PACKAGE_INSTALLED) $(TESTERS_INSTALLED) clients torch-client numba-client cluster-clients ## only the Python tests
 	@echo "memlake: running the Python tests"
 	@$(BIN)/python -m pytest
 
@@ -188,6 +190,12 @@ numba-client: clients
 	@test -e $(NUMBA_INSTALLED) || { $(QUIETLY) $(LOGS)/numba.log "installing numba-cuda" \
 	  $(PIP) --retries 1 install "numba-cuda==0.30.4" filecheck 2>/dev/null && touch $(NUMBA_INSTALLED); } || \
 	  echo "memlake: numba-cuda cannot be installed here, so its tests will be skipped"
+
+# Dask and Ray, for the tests of sweeps on clusters, and pyarrow for their tables.
+cluster-clients: $(PACKAGE_INSTALLED)
+	@test -e $(CLUSTERS_INSTALLED) || { $(QUIETLY) $(LOGS)/clusters.log "installing Dask, Ray and pyarrow" \
+	  $(PIP) --retries 1 install "memlake[dask,ray,parquet]" 2>/dev/null && touch $(CLUSTERS_INSTALLED); } || \
+	  echo "memlake: Dask, Ray or pyarrow cannot be installed here, so their tests will be skipped"
 
 $(LINTERS_INSTALLED): pyproject.toml | $(PACKAGE_INSTALLED)
 	@$(QUIETLY) $(LOGS)/linters.log "installing the linters into $(VENV)" $(PIP) install "memlake[dev]"

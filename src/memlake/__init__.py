@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from memlake.policies import policy
     from memlake.pool import Buffer, Pool, allocate, current_pool, default_pool, set_current_pool, use_pool
     from memlake.replaying import replay
+    from memlake.sweeping import sweep
     from memlake.trace import Trace
 
 __all__ = [
@@ -79,6 +80,7 @@ __all__ = [
     "replay",
     "set_current_pool",
     "sharing",
+    "sweep",
     "trace",
     "use_pool",
     "vmm",
@@ -114,6 +116,7 @@ _HOMES = {
     "ranks": "jobs",
     "replay": "replaying",
     "set_current_pool": "pool",
+    "sweep": "sweeping",
     "use_pool": "pool",
 }
 

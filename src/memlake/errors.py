@@ -10,6 +10,7 @@
     ├── ConfigError         (also ValueError)    a size, an option or a library that cannot be used
     ├── ClosedError         (also ValueError)    a closed object is used
     ├── TraceError                               a trace that cannot be read
+    ├── SweepError                               a sweep cannot go on: its cluster or its results file
     └── BrokenInvariant     (also AssertionError) the bookkeeping of a pool is wrong: a bug in memlake
 
 Closing or moving memory that has a live NumPy view raises Python's own ``BufferError``.
@@ -29,6 +30,7 @@ __all__ = [
     "InvalidFree",
     "MemlakeError",
     "OutOfMemory",
+    "SweepError",
     "TraceError",
 ]
 
@@ -87,6 +89,23 @@ class BrokenInvariant(MemlakeError, AssertionError):  # noqa: N818
 
 class TraceError(MemlakeError):
     """A trace cannot be read."""
+
+
+class SweepError(MemlakeError):
+    """A sweep cannot begin or go on: its cluster cannot be used, or its results file.
+
+    Attributes:
+        reason: what is wrong.
+        hint: what to do; may be empty.
+    """
+
+    def __init__(self, reason: str, hint: str = "") -> None:
+        super().__init__(reason, hint)
+        self.reason = reason
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.reason}; hint: {self.hint}" if self.hint else self.reason
 
 
 class DriverError(MemlakeError):

@@ -45,6 +45,7 @@ NAMES = [
     "replay",
     "set_current_pool",
     "sharing",
+    "sweep",
     "trace",
     "use_pool",
     "vmm",

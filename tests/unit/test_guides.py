@@ -59,6 +59,16 @@ def test_whether_it_will_fit_runs_from_top_to_bottom(tmp_path, monkeypatch):
         assert_printed(expected, done.stdout)
 
 
+def test_sweeping_many_files_runs_from_top_to_bottom(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = assert_ends_well(code_of("sweep_many_files.md"))
+    assert "lake on 60 GiB - 2" in said
+    text = (GUIDES / "sweep_many_files.md").read_text()
+    ((command, expected),) = re.findall(r"^```console\n\$ memlake (.*?)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    asked = [sys.executable, "-m", "memlake", *command.split()]
+    assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout == expected
+
+
 def test_the_tests_of_the_testing_guide_pass(pytester):
     pytester.makepyfile(code_of("testing_without_a_gpu.md"))
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=4)

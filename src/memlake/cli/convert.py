@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memlake.cli.output import Progress, print_json
+from memlake.cli.output_file import refuse_to_replace
 from memlake.cli.replay_arguments import add_json
 from memlake.cli.trace_argument import add_trace, load_trace
 from memlake.errors import ConfigError
@@ -59,10 +60,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
     out = Path(arguments.out)
     check_name(out)
-    _refuse_to_replace(out, arguments.force)
+    refuse_to_replace(arguments.out, arguments.force, "small.npz")
     trace = load_trace(arguments)
     # Another program may have made the file while the trace was loaded.
-    _refuse_to_replace(out, arguments.force)
+    refuse_to_replace(arguments.out, arguments.force, "small.npz")
     if arguments.without_stacks:
         trace = trace.without_context()
     try:
@@ -86,18 +87,3 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         print_text(f"Wrote {arguments.out}: {format_bytes(nbytes)}, {len(trace):,} rows, {num_stacks:,} stacks.")
     return 0
-
-
-def _refuse_to_replace(out: Path, force: bool) -> None:
-    """Refuses a file that exists, and a place where no file can be."""
-    try:
-        exists = out.exists() or out.is_symlink()
-        is_folder = out.is_dir()
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{str(out)[:80]!r} is no name of a file: {error}") from None
-    if is_folder:
-        raise ConfigError(f"{str(out)!r} is a directory; name a file in it, such as small.npz")
-    if exists and not force:
-        raise ConfigError(f"{str(out)!r} exists; choose another name, or replace it with --force")
-    if not out.absolute().parent.is_dir():
-        raise ConfigError(f"there is no directory {str(out.parent)!r} for {out.name!r}")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from memlake.jobs import Ranks
     from memlake.trace import Trace
 
-__all__ = ["add_trace", "add_traces", "job_of", "load_trace"]
+__all__ = ["add_trace", "add_traces", "device_of", "job_of", "load_trace"]
 
 
 def add_trace(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +57,7 @@ def job_of(arguments: argparse.Namespace) -> Ranks | None:
         is_pattern = has_wildcard(names[0]) and not _is_there(names[0]) and "\0" not in names[0]
         if not is_pattern or names[0] in example_traces():
             return None
-    return ranks(names, device=_device(arguments.device))
+    return ranks(names, device=device_of(arguments))
 
 
 def _add_device(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +74,7 @@ def load_trace(arguments: argparse.Namespace) -> Trace:
     from memlake.trace import Trace, example_traces, load_example
 
     name: str = arguments.trace
-    device = _device(arguments.device)
+    device = device_of(arguments)
     if not name:
         raise ConfigError("the trace's name is empty; give a file, or the name of an example")
     is_there = _is_there(name)
@@ -109,7 +109,13 @@ def _is_folder(name: str) -> bool:
         return False
 
 
-def _device(text: str | None) -> int | None:
+def device_of(arguments: argparse.Namespace) -> int | None:
+    """Returns the number of the device that the arguments name; None: the one with most events.
+
+    Raises:
+        ConfigError: if it is no number.
+    """
+    text: str | None = arguments.device
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 6):

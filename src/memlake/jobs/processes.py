@@ -1,8 +1,8 @@
 """Worker processes: each analyses one file at a time, so that a file that needs too much memory ends only its worker.
 
 A worker is a fresh Python that runs `serve`. It does not import the main module of the program, unlike those of
-`multiprocessing`, so a program needs no guard around its main part, and a notebook works. Questions go to its stdin and
-answers come from its stdout, as pickles.
+`multiprocessing`, so a program needs no guard around its main part, and a notebook works. Functions to call go to its
+stdin and what they return comes from its stdout, as pickles.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from memlake.analysis.workers import limit_threads, num_threads, run_all
 from memlake.errors import MemlakeError
@@ -26,7 +26,9 @@ from memlake.trace import TraceFileError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Workers", "num_workers", "serve"]
+__all__ = ["WorkerEndedError", "Workers", "num_files_at_once", "num_workers", "serve"]
+
+T = TypeVar("T")
 
 _PROGRAM = (
     "import pickle, sys; sys.path[:], threads = pickle.load(sys.stdin.buffer); "
@@ -39,7 +41,7 @@ _MEMORY_OF_WORKER = 64 * 2**20
 
 
 def serve(threads: int) -> NoReturn:
-    """Answers the questions that come from stdin, and ends the process when there are no more.
+    """Calls the functions that come from stdin, and ends the process when there are no more.
 
     This is the main function of a worker.
 
@@ -53,12 +55,12 @@ def serve(threads: int) -> NoReturn:
     try:
         while True:
             try:
-                path, question = pickle.load(sys.stdin.buffer)
+                job = pickle.load(sys.stdin.buffer)
             except EOFError:
                 break
-            answer: RankAnswer | Exception
+            answer: Any
             try:
-                answer = answer_of(path, question)
+                answer = job()
             except Exception as error:
                 answer = error
             pickle.dump(answer, answers, pickle.HIGHEST_PROTOCOL)
@@ -68,8 +70,20 @@ def serve(threads: int) -> NoReturn:
     os._exit(0)  # there is nothing to clean up, and it is faster
 
 
+class WorkerEndedError(Exception):
+    """A worker ended before it answered.
+
+    Attributes:
+        how: how it ended, as a part of a sentence.
+    """
+
+    def __init__(self, code: int) -> None:
+        self.how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
+        super().__init__(self.how)
+
+
 class Workers:
-    """Worker processes that are started when a file waits and none is idle, and ended by `close`. A context manager."""
+    """Worker processes that are started when a call waits and none is idle, and ended by `close`. A context manager."""
 
     def __init__(self) -> None:
         self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
@@ -90,14 +104,27 @@ class Workers:
         The answer of a file that cannot be read is its error. No more files are analysed at once than there are cores,
         and than there is memory for.
         """
-        most = num_workers([_size_of(path) for path in paths], num_threads(), _available_memory())
+        most = num_files_at_once(paths)
         if len(paths) == 1 or not sys.executable:
             return run_all([partial(_ask_here, path, question) for path in paths], progress, most=1)
-        self._threads = max(num_threads() // most, 1)
+        self.share_cores(most)
         return run_all([partial(self._ask, path, question) for path in paths], progress, most=most)
 
-    def _ask(self, path: str, question: Question) -> RankAnswer | MemlakeError:
-        """Asks a worker. Errors of the file are returned, all others are raised."""
+    def share_cores(self, most: int) -> None:
+        """Says how many workers run at the same time; each that is started from now on has its share of the cores."""
+        self._threads = max(num_threads() // most, 1)
+
+    def call(self, job: Callable[[], T]) -> T:
+        """Calls a function in a worker and returns what it returns. Several threads may call at the same time.
+
+        Args:
+            job: a function that can be pickled, for instance a `functools.partial`. The worker must be able to import
+                what it names.
+
+        Raises:
+            WorkerEndedError: if the worker ends before it answers.
+            Exception: what the function raises.
+        """
         try:
             worker = self._idle.get_nowait()
         except queue.Empty:
@@ -105,17 +132,30 @@ class Workers:
         assert worker.stdin is not None
         assert worker.stdout is not None
         try:
-            pickle.dump((path, question), worker.stdin, pickle.HIGHEST_PROTOCOL)
+            pickle.dump(job, worker.stdin, pickle.HIGHEST_PROTOCOL)
             worker.stdin.flush()
             answer = pickle.load(worker.stdout)
         except (EOFError, BrokenPipeError, pickle.UnpicklingError):
             worker.kill()
-            return _death(path, worker.wait())
+            raise WorkerEndedError(worker.wait()) from None
         self._idle.put(worker)
-        if isinstance(answer, Exception) and not isinstance(answer, MemlakeError):
+        if isinstance(answer, Exception):
             raise answer
-        assert isinstance(answer, RankAnswer | MemlakeError)
-        return answer
+        return answer  # type: ignore[no-any-return]
+
+    def _ask(self, path: str, question: Question) -> RankAnswer | MemlakeError:
+        """Asks a worker. Errors of the file are returned, all others are raised."""
+        try:
+            return self.call(partial(answer_of, path, question))
+        except MemlakeError as error:
+            return error
+        except WorkerEndedError as error:
+            return _death(path, error)
+
+    def kill(self) -> None:
+        """Ends all workers at once, also those that are at work."""
+        for worker in self._all:
+            worker.kill()
 
     def close(self) -> None:
         """Ends all workers."""
@@ -144,13 +184,17 @@ def _ask_here(path: str, question: Question) -> RankAnswer | MemlakeError:
         return error
 
 
-def _death(path: str, code: int) -> TraceFileError:
-    how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
+def _death(path: str, error: WorkerEndedError) -> TraceFileError:
     return TraceFileError(
-        f"cannot be analysed: the process that did it {how}",
+        f"cannot be analysed: the process that did it {error.how}",
         path,
         hint="if the machine ran out of memory, analyse fewer or smaller files at once",
     )
+
+
+def num_files_at_once(paths: Sequence[str]) -> int:
+    """Returns how many of these files are analysed at once on this machine, now."""
+    return num_workers([_size_of(path) for path in paths], num_threads(), _available_memory())
 
 
 def num_workers(sizes: Sequence[int], num_cores: int, available: int) -> int:

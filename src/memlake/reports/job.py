@@ -12,10 +12,12 @@ if TYPE_CHECKING:
 
     from memlake.jobs import JobAdvice, JobAnswer, JobComparison, Rank, Spread
     from memlake.reports.page import Page
+    from memlake.sweeping import Sweep
 
 __all__ = [
     "add_head",
     "add_head_with_device",
+    "add_left_out",
     "add_notes",
     "add_spread",
     "add_worst",
@@ -39,7 +41,14 @@ def add_head_with_device(page: Page, answer: JobComparison | JobAdvice) -> None:
 
 def add_head(page: Page, answer: JobAnswer[Any], more: str = "") -> None:
     """Adds how many files there are, what was left out, and a warning if they are of different jobs."""
-    total = len(answer.ranks) + len(answer.unreadable)
+    add_left_out(page, answer, len(answer.ranks) + len(answer.unreadable), more)
+    if not answer.is_one_job:
+        page.paragraph(answer.notes[0])
+    page.line()
+
+
+def add_left_out(page: Page, answer: JobAnswer[Any] | Sweep, total: int, more: str = "") -> None:
+    """Adds how many files there are, and what was left out."""
     what = f"{total} rank{'s' * (total != 1)}" if answer.numbered_by else f"{total} file{'s' * (total != 1)}"
     left_out = []
     if answer.num_ignored:
@@ -50,9 +59,6 @@ def add_head(page: Page, answer: JobAnswer[Any], more: str = "") -> None:
     if answer.num_repeated:
         left_out.append(f"{answer.num_repeated} named twice")
     page.paragraph(what + (f" ({'; '.join(left_out)})" if left_out else "") + more)
-    if not answer.is_one_job:
-        page.paragraph(answer.notes[0])
-    page.line()
 
 
 def add_notes(page: Page, answer: JobAnswer[Any]) -> None:
