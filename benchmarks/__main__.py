@@ -19,6 +19,7 @@ from benchmarks import (
     replay_speed,
     sharing,
     snapshot_loading,
+    sweeps,
     torch_speed,
 )
 from benchmarks.figures import SkippedError
@@ -41,6 +42,8 @@ BENCHMARKS = {
     "snapshot_loading_memory": snapshot_loading.measure_memory,
     "million_rows_time": million_rows.measure_time,
     "million_rows_memory": million_rows.measure_memory,
+    "sweep_cpu": sweeps.measure_cpu,
+    "sweep_overhead": sweeps.measure_overhead,
     "torch_speed": torch_speed.measure,
     "pytorch_figures": pytorch_figures.measure,
 }
