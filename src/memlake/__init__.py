@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from memlake.libraries import emulator_library, native_library
     from memlake.policies import policy
     from memlake.pool import Buffer, Pool, allocate, current_pool, default_pool, set_current_pool, use_pool
+    from memlake.pool.published import publish
     from memlake.replaying import replay
     from memlake.sweeping import sweep
     from memlake.trace import Trace
@@ -76,6 +77,7 @@ __all__ = [
     "overview",
     "policies",
     "policy",
+    "publish",
     "ranks",
     "replay",
     "set_current_pool",
@@ -113,6 +115,7 @@ _HOMES = {
     "never_freed": "analysis",
     "overview": "analysis",
     "policy": "policies",
+    "publish": "pool.published",
     "ranks": "jobs",
     "replay": "replaying",
     "set_current_pool": "pool",

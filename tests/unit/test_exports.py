@@ -41,6 +41,7 @@ NAMES = [
     "overview",
     "policies",
     "policy",
+    "publish",
     "ranks",
     "replay",
     "set_current_pool",

@@ -69,6 +69,12 @@ def test_sweeping_many_files_runs_from_top_to_bottom(tmp_path, monkeypatch):
     assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout == expected
 
 
+def test_watching_pools_runs_from_top_to_bottom(tmp_path, monkeypatch):
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert "lake 340 MiB live" in assert_ends_well(code_of("watch_pools.md"))
+
+
 def test_the_tests_of_the_testing_guide_pass(pytester):
     pytester.makepyfile(code_of("testing_without_a_gpu.md"))
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=4)

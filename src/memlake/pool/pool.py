@@ -27,6 +27,7 @@ from memlake.pool.fallback import chosen_policy, usable_handle_type
 from memlake.pool.handle_type import is_shareable, require_exportable, require_handles
 from memlake.pool.peer_devices import PeerDevices
 from memlake.pool.pool_hardware import PoolHardware
+from memlake.pool.publish_switch import publish_if_asked
 from memlake.pool.shortage import Shortage
 from memlake.pool.stats import PoolStats
 from memlake.units import Size, format_bytes, parse_bytes
@@ -204,6 +205,7 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
                 self.close()
                 raise
         decay_thread.look_after(self)
+        publish_if_asked()
 
     @classmethod
     def _default_of(cls, device: Device) -> Self:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from memlake.errors import ConfigError
 from memlake.policies import Options, resolve_policy
+from memlake.pool.publish_switch import publish_if_asked
 from memlake.torch.pluggable import PluggableDoor
 from memlake.torch.sending import tell_receivers
 from memlake.torch.shim import Shim
@@ -103,6 +104,7 @@ def install(
     wanted = Installation.of(policy, limit, spill, devices)
     with _lock:
         _install(wanted)
+    publish_if_asked()
 
 
 def uninstall() -> None:

@@ -1,0 +1,70 @@
+"""What it costs a process to be seen by `memlake top`: CPU time of its publisher at ten refreshes a second."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import memlake
+from benchmarks.figures import Figure, Figures, Goal
+
+NUM_POOLS = 4
+NUM_STREAMS = 4
+REFRESHES_PER_SECOND = 10
+SECONDS = 5.0
+PASSES = 3
+
+# Another process reads, as `memlake top` does. It says when it begins, and ends when its stdin does.
+READER = """
+import select, sys, time
+from memlake.publishing import Reader
+with Reader() as reader:
+    assert len(reader.read()[0].pools) == int(sys.argv[2])
+    print("reading", flush=True)
+    while not select.select([sys.stdin], [], [], float(sys.argv[1]))[0]:
+        assert reader.read()[0].pools is not None
+"""
+
+
+def measure() -> Figures:
+    """The share of a core, with some pools of some streams each."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["XDG_RUNTIME_DIR"] = folder
+        (device,) = memlake.emulate(memory="4GiB", backing="none")
+        pools = [memlake.Pool(device) for _ in range(NUM_POOLS)]
+        streams = [device.create_stream() for _ in range(NUM_STREAMS)]
+        buffers = [pool.allocate("8MiB", stream=stream) for pool in pools for stream in streams]
+        publisher = memlake.publish()
+        shares = [_share_of_core(1 / REFRESHES_PER_SECOND) for _ in range(PASSES)]
+        publisher.close()
+        for buffer in buffers:
+            buffer.close()
+        for pool in pools:
+            pool.close()
+    figures = {
+        "share of a core": Figure.median([share * 100 for share in shares], "%"),
+        "CPU time per refresh": Figure.median([share / REFRESHES_PER_SECOND * 1e6 for share in shares], "us"),
+    }
+    return Figures("publishing", figures, Goal("share of a core", 0.1))
+
+
+def _share_of_core(interval: float) -> float:
+    command = [sys.executable, "-c", READER, str(interval), str(NUM_POOLS)]
+    reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert reader.stdin is not None
+    assert reader.stdout is not None
+    reader.stdout.readline()
+    begin_cpu, begin = _cpu_of_publisher(), time.perf_counter()
+    time.sleep(SECONDS)
+    used, passed = _cpu_of_publisher() - begin_cpu, time.perf_counter() - begin
+    reader.communicate()
+    assert reader.returncode == 0
+    return used / passed
+
+
+def _cpu_of_publisher() -> float:
+    """Seconds of CPU that the publisher's threads have used so far."""
+    numbers = [thread.ident for thread in threading.enumerate() if thread.name == "memlake-publish" and thread.ident]
+    return sum(time.clock_gettime(time.pthread_getcpuclockid(number)) for number in numbers)
