@@ -88,6 +88,8 @@ def _dask() -> Iterator[str]:
 
 @contextlib.contextmanager
 def _ray() -> Iterator[str]:
+    # By default Ray would make a token for this cluster and leave it in the home of the user.
+    os.environ["RAY_AUTH_MODE"] = "disabled"
     ray = import_module("ray")
     context = ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -93,11 +94,12 @@ def ray_cluster(num_cpus: int) -> Iterator[RayCluster]:
     with tempfile.TemporaryDirectory(prefix="memlake-ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
         command = [sys.executable, "-c", "from ray.scripts.scripts import main; main()", "start", "--head", "--block"]
         command += [f"--port={port}", f"--num-cpus={num_cpus}", "--include-dashboard=false", "--disable-usage-stats"]
-        command += [f"--temp-dir={folder}", "--object-store-memory=100000000", "--node-ip-address=127.0.0.1"]
+        command += [f"--temp-dir={folder}", "--object-store-memory=100000000"]
         head = subprocess.Popen(
             command,
             cwd=folder,
-            env=os.environ | {"RAY_USAGE_STATS_ENABLED": "0"},
+            # Whether the user has a token for other clusters must not matter here.
+            env=os.environ | {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -105,14 +107,15 @@ def ray_cluster(num_cpus: int) -> Iterator[RayCluster]:
         )
         try:
             assert head.stdout is not None
-            said = []
-            for line in head.stdout:
-                said.append(line)
-                if "Ray runtime started" in line:
-                    break
-            else:
-                raise AssertionError("".join(said))
-            yield RayCluster(f"127.0.0.1:{port}", folder)
+            said = ""
+            while "Ray runtime started" not in said:
+                line = head.stdout.readline()
+                assert line, f"Ray has not started: {said}"
+                said += line
+            # Ray's clients take 127.0.0.1 for the address of the machine in its network, so that one is used.
+            node = re.search(r"Local node IP: (?:\x1b\[\d+m)*([\d.]+)", said)
+            assert node, said
+            yield RayCluster(f"{node[1]}:{port}", folder)
         finally:
             head.terminate()
             head.communicate()

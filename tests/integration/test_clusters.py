@@ -51,7 +51,8 @@ def dask(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ray():
-    with ray_cluster(2) as cluster:
+    with pytest.MonkeyPatch.context() as patch, ray_cluster(2) as cluster:
+        patch.setenv("RAY_AUTH_MODE", "disabled")
         yield cluster
 
 

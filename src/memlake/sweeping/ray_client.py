@@ -86,8 +86,20 @@ class RayClient:
         )
 
     def _unreachable(self, error: BaseException) -> SweepError:
+        if self._is_refused(error):
+            return SweepError(
+                f"the Ray cluster at {self._address} asks for a token, and this process has none",
+                "set RAY_AUTH_MODE=token, and see Ray's documentation for where the token must be",
+            )
         where = "runs on this machine" if self._address == "auto" else f"answers at {self._address}"
         return SweepError(
             f"no Ray cluster {where} ({first_line(error)})",
             "check the address; `ray start --head` starts a cluster and prints its address",
         )
+
+    def _is_refused(self, error: BaseException | None) -> bool:
+        """Whether the reason of an error is that the cluster wants a token. Older versions of Ray know none."""
+        kind = getattr(self._ray.exceptions, "AuthenticationError", ())
+        while error is not None and not isinstance(error, kind):
+            error = error.__cause__ or error.__context__
+        return error is not None
