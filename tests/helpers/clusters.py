@@ -76,14 +76,14 @@ class RayCluster:
     address: str
     folder: str
 
-    def tasks(self) -> list[int]:
-        """The processes that do tasks of a sweep now: children of the program whose arguments name the folder."""
-        names = [path.name for path in Path("/proc").iterdir()]
-        return [
-            number
-            for number in map(int, filter(str.isdigit, names))
-            if command_of(number).startswith(b"ray::do_task") and self.folder.encode() in command_of(_parent_of(number))
-        ]
+    def workers(self) -> list[int]:
+        """The worker processes, those with a task first: children of the program whose arguments name the folder."""
+        found: dict[bytes, list[int]] = {b"ray::do_task": [], b"ray::IDLE": []}
+        for name in [path.name for path in Path("/proc").iterdir() if path.name.isdigit()]:
+            title = command_of(int(name)).partition(b"\0")[0]
+            if title in found and self.folder.encode() in command_of(_parent_of(int(name))):
+                found[title].append(int(name))
+        return found[b"ray::do_task"] + found[b"ray::IDLE"]
 
 
 @contextmanager

@@ -23,7 +23,9 @@ from memlake.errors import ConfigError, SweepError
 
 NUM_RANKS = 12
 SIZES = ["224MiB", "256MiB"]
-POLICIES = ["lake", "caching", "expandable"]
+POLICIES = ["lake", "caching", "stitch"]
+NUM_ROWS = 1500
+"""So many that a task takes a while: one is at work when another one is done."""
 
 needs_dask = pytest.mark.skipif(find_spec("distributed") is None, reason="Dask is not installed: no distributed")
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
@@ -31,7 +33,7 @@ needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not inst
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
-    folder = write_ranks(tmp_path_factory.mktemp("files") / "run", NUM_RANKS)
+    folder = write_ranks(tmp_path_factory.mktemp("files") / "run", NUM_RANKS, NUM_ROWS)
     (folder / "rank3.npz").write_bytes(b"PK\x03\x04nonsense")
     return folder
 
@@ -151,7 +153,7 @@ def test_a_worker_of_ray_is_killed_and_the_table_is_the_local_one_to_the_byte(ra
     killed = []
 
     def kill_one():
-        killed.append(ray.tasks()[0])
+        killed.append(ray.workers()[0])
         os.kill(killed[0], signal.SIGKILL)
 
     found = sweep_while("ray", ray.address, ranks, results, kill_one)

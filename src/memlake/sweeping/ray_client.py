@@ -86,7 +86,7 @@ class RayClient:
         )
 
     def _unreachable(self, error: BaseException) -> SweepError:
-        if self._is_refused(error):
+        if _wants_token(error):
             return SweepError(
                 f"the Ray cluster at {self._address} asks for a token, and this process has none",
                 "set RAY_AUTH_MODE=token, and see Ray's documentation for where the token must be",
@@ -97,9 +97,11 @@ class RayClient:
             "check the address; `ray start --head` starts a cluster and prints its address",
         )
 
-    def _is_refused(self, error: BaseException | None) -> bool:
-        """Whether the reason of an error is that the cluster wants a token. Older versions of Ray know none."""
-        kind = getattr(self._ray.exceptions, "AuthenticationError", ())
-        while error is not None and not isinstance(error, kind):
-            error = error.__cause__ or error.__context__
-        return error is not None
+
+def _wants_token(error: BaseException | None) -> bool:
+    """Whether the reason of an error is that the cluster wants a token. Ray has the reason in the text of a cause."""
+    while error is not None:
+        if "AuthenticationError" in f"{type(error).__name__} {error}":
+            return True
+        error = error.__cause__ or error.__context__
+    return False
