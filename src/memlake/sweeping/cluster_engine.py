@@ -23,7 +23,7 @@ from memlake.sweeping.local_engine import given_up
 from memlake.sweeping.task import Answer, Task, changed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Sequence
 
 __all__ = ["ClusterEngine"]
 
@@ -91,7 +91,7 @@ class ClusterEngine:
         """How many tasks the cluster did at the same time when the sweep began."""
         return self._num_workers
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Answer]]:
+    def run(self, tasks: Sequence[Task]) -> Generator[tuple[Task, Answer], None, None]:
         """Does all tasks and yields each once, with its answer, in the order in which they are done."""
         waiting = deque(enumerate(tasks))
         running: dict[int, Task] = {}

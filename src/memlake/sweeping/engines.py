@@ -9,7 +9,7 @@ from memlake.sweeping.cluster_engine import ClusterEngine
 from memlake.sweeping.local_engine import LocalEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Sequence
 
     from memlake.sweeping.task import Answer, Task
 
@@ -30,7 +30,7 @@ class Engine(Protocol):
     def num_workers(self) -> int:
         """How many tasks are done at the same time."""
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Answer]]:
+    def run(self, tasks: Sequence[Task]) -> Generator[tuple[Task, Answer], None, None]:
         """Does all tasks and yields each once, with its answer, in the order in which they are done."""
 
 

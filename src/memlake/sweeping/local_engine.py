@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from memlake.jobs.processes import WorkerEndedError, Workers, num_files_at_once
 from memlake.sweeping.task import Answer, Task, answer_text, changed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Sequence
 
 __all__ = ["LocalEngine"]
 
@@ -45,7 +46,7 @@ class LocalEngine:
         """How many tasks are done at the same time."""
         return self._num_workers
 
-    def run(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Answer]]:
+    def run(self, tasks: Sequence[Task]) -> Generator[tuple[Task, Answer], None, None]:
         """Does all tasks and yields each once, with its answer, in the order in which they are done."""
         if not tasks:
             return
@@ -61,6 +62,8 @@ class LocalEngine:
                 raise
 
     def _answer_of(self, task: Task) -> Answer:
+        if not sys.executable:  # a Python inside another program cannot start another one
+            return Answer.of_text(answer_text(task.to_text()))
         how = ""
         for _ in range(_MOST_ATTEMPTS):
             try:

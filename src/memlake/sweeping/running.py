@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +91,9 @@ def sweep(
             progress(done, len(keys))
         if tasks:
             running = stack.enter_context(chosen)
-            for task, answer in running.run(_split(tasks, running.num_workers)):
+            # Closed at the first error, so that no worker begins another task.
+            answers = stack.enter_context(closing(running.run(_split(tasks, running.num_workers))))
+            for task, answer in answers:
                 if answer.error:
                     # Every file with this content is such a file.
                     same = [path for path, digest in known.items() if digest == task.digest]
