@@ -35,17 +35,30 @@ nb::object failure_of(const ReplayReport& report) {
   return picture;
 }
 
-/// The three columns of the timeline: rows, allocated bytes, held bytes.
+/// The columns of the timeline: rows, allocated bytes, held bytes, modelled driver time.
 nb::tuple timeline_of(const ReplayReport& report) {
   nb::list rows;
   nb::list allocated;
   nb::list held;
+  nb::list driver_us;
   for (const Sample& sample : report.outcome.timeline) {
     rows.append(sample.row);
     allocated.append(sample.allocated.count);
     held.append(sample.held.count);
+    driver_us.append(sample.driver_us);
   }
-  return nb::make_tuple(rows, allocated, held);
+  return nb::make_tuple(rows, allocated, held, driver_us);
+}
+
+template <class T>
+nb::bytes bytes_of(const std::vector<T>& values) {
+  return nb::bytes(values.data(), values.size() * sizeof(T));
+}
+
+/// The rows of the moments, where the blocks of each begin, and all blocks.
+nb::tuple moments_of(const ReplayReport& report) {
+  const Moments& moments = report.outcome.moments;
+  return nb::make_tuple(bytes_of(moments.rows), bytes_of(moments.starts), bytes_of(moments.blocks));
 }
 
 nb::dict calls_of(const ReplayReport& report) {
@@ -75,8 +88,12 @@ void bind_replay(nb::module_& m) {
       .def_prop_ro("failure", &failure_of, nb::sig("def failure(self) -> dict[str, object] | None"),
                    "The pool when a request first found no memory, and why: row, requested, stream, reason, held, "
                    "allocated, pending, free, largest_free, largest_usable.")
-      .def_prop_ro("timeline", &timeline_of, nb::sig("def timeline(self) -> tuple[list[int], list[int], list[int]]"),
-                   "Rows, and the most bytes allocated and held from each row to the next one; the last is the end.")
+      .def_prop_ro("timeline", &timeline_of, nb::sig("def timeline(self) -> tuple[list[int], list[int], list[int], list[float]]"),
+                   "Rows, the most bytes allocated and held from each row to the next one, and the driver time in microseconds "
+                   "before the row; the last is the end.")
+      .def_prop_ro("moments", &moments_of, nb::sig("def moments(self) -> tuple[bytes, bytes, bytes]"),
+                   "64-bit numbers: the row of each moment; where its blocks begin; ten for each block: segment, its size, "
+                   "its page, address, size, requested, stream, state, is small, id.")
       .def_prop_ro("calls", &calls_of, nb::sig("def calls(self) -> dict[str, int]"), "Driver calls by CUDA name.")
       .def_ro("modelled_us", &ReplayReport::modelled_us, "Driver time by the cost table.")
       .def_prop_ro(
@@ -97,8 +114,8 @@ void bind_replay(nb::module_& m) {
       [](Library& emulator, const std::string& policy, const Column<std::uint8_t>& op, const Column<std::uint32_t>& id,
          const Column<std::uint64_t>& bytes, const Column<std::uint16_t>& stream, const nb::int_& capacity,
          const nb::object& limit, const std::string& events, const nb::int_& lag, bool goes_on,
-         const nb::int_& rows_per_sample, const nb::int_& first_sample,
-         const std::optional<Column<std::uint32_t>>& pool) {
+         const nb::int_& rows_per_sample, const nb::int_& first_sample, const std::optional<Column<std::uint32_t>>& pool,
+         const std::optional<Column<std::uint64_t>>& moments) {
         if (op.size() != id.size() || op.size() != bytes.size() || op.size() != stream.size() ||
             (pool && op.size() != pool->size()))
           throw nb::value_error("the columns have different lengths");
@@ -110,7 +127,8 @@ void bind_replay(nb::module_& m) {
             .lag = to_count(lag, "lag"),
             .goes_on = goes_on,
             .rows_per_sample = to_count(rows_per_sample, "rows_per_sample"),
-            .first_sample = to_count(first_sample, "first_sample")};
+            .first_sample = to_count(first_sample, "first_sample"),
+            .moments = moments ? as_span(*moments) : std::span<const std::uint64_t>{}};
         const TraceColumns trace{as_span(op), as_span(id), as_span(bytes), as_span(stream),
                                  pool ? as_span(*pool) : std::span<const std::uint32_t>{}};
         return without_gil([&] { return run_replay(emulator, trace, settings); });
@@ -118,10 +136,10 @@ void bind_replay(nb::module_& m) {
       nb::arg("emulator"), nb::arg("policy"), nb::arg("op"), nb::arg("id"), nb::arg("bytes"), nb::arg("stream"),
       nb::arg("capacity"), nb::arg("limit").none(), nb::arg("events"), nb::arg("lag"), nb::arg("goes_on"),
       nb::arg("rows_per_sample"), nb::arg("first_sample") = 0, nb::arg("pool") = nb::none(),
+      nb::arg("moments") = nb::none(),
       "Replays a trace on an emulated device of `capacity` bytes that exists for this call. policy: its name with its\n"
-      "options, as parse_policy() takes them. limit: what may be held, None for no limit. pool: the graph pool of each "
-      "row, 0 for none. "
-      "Runs without the GIL.");
+      "options, as parse_policy() takes them. limit: what may be held, None for no limit. pool: the graph pool of each\n"
+      "row, 0 for none. moments: rows after which the blocks are noted, ascending. Runs without the GIL.");
 }
 
 }  // namespace memlake::bindings

@@ -120,9 +120,9 @@ class Sampler {
   Sampler(const Pool& pool, std::vector<Sample>& timeline) : pool_(pool), timeline_(timeline) {}
 
   /// Begins a sample with the state before `row`.
-  void begin(std::uint64_t row) {
+  void begin(std::uint64_t row, double driver_us) {
     const PoolStats stats = pool_.stats();
-    timeline_.push_back({row, stats.allocated.now, stats.held.now});
+    timeline_.push_back({row, stats.allocated.now, stats.held.now, driver_us});
   }
 
   /// Adds the state after a row to the last sample. A peak that was reached and left within the row counts, too.
@@ -157,15 +157,20 @@ ReplayOutcome replay(const TraceColumns& trace, Pool& pool, TraceEvents& events,
   std::uint64_t next_sample = every == 0 ? UINT64_MAX : options.first_sample;
   const auto modelled_us = [&] { return options.calls == nullptr ? 0.0 : options.calls->modelled_us(); };
   double before = modelled_us();
+  auto next_moment = options.moments.begin();
   const double start = thread_seconds();
   for (std::size_t row = 0; row < trace.op.size(); ++row) {
     if (row == next_sample) [[unlikely]] {
-      sampler.begin(row);
+      sampler.begin(row, modelled_us());
       next_sample += every;
     }
     const bool found_memory = player.play(row);
     if (every != 0) [[unlikely]]
       sampler.look();
+    if (next_moment != options.moments.end() && *next_moment <= row) [[unlikely]] {
+      outcome.moments.add(row, pool);
+      while (next_moment != options.moments.end() && *next_moment <= row) ++next_moment;
+    }
     if (!found_memory) [[unlikely]] {
       if (!outcome.first_failure) outcome.first_failure = {row, pool.shortage()};
       if (!options.goes_on) break;
@@ -178,7 +183,7 @@ ReplayOutcome replay(const TraceColumns& trace, Pool& pool, TraceEvents& events,
     ++outcome.rows;
   }
   outcome.cpu_seconds = thread_seconds() - start;
-  if (every != 0) sampler.begin(outcome.rows);
+  if (every != 0) sampler.begin(outcome.rows, modelled_us());
   return outcome;
 }
 

@@ -9,6 +9,7 @@
 
 #include "driver/counting_driver.hpp"
 #include "pool/pool.hpp"
+#include "replay/moment.hpp"
 #include "replay/trace_events.hpp"
 
 namespace memlake {
@@ -40,6 +41,7 @@ struct Sample {
   std::uint64_t row;
   Bytes allocated;
   Bytes held;
+  double driver_us;  ///< modelled driver time before `row`
 };
 
 /// A request of the trace that found no memory, and why.
@@ -54,6 +56,7 @@ struct ReplayOutcome {
   double cpu_seconds = 0;        ///< of the replaying thread, the policy and its driver calls
   double longest_us = 0;         ///< modelled driver time of the request that took the most
   std::vector<Sample> timeline;  ///< one sample per rows_per_sample rows, and the state at the end
+  Moments moments;               ///< those that were asked for and reached
 };
 
 struct ReplayOptions {
@@ -62,6 +65,7 @@ struct ReplayOptions {
   std::uint64_t first_sample = 0;         ///< the row of the first sample
   bool takes_in_advance = true;           ///< whether to preallocate; false for a policy without that capability
   std::shared_ptr<Device> device = {};    ///< for graph pools; null: their requests are served like all others
+  std::span<const std::uint64_t> moments = {};  ///< rows after which the blocks are noted, in ascending order
   const CountingDriver* calls = nullptr;  ///< models the driver time of each request; null: none is modelled
 };
 

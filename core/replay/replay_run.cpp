@@ -15,6 +15,7 @@ ReplayReport run_replay(Library& emulator, const TraceColumns& trace, const Repl
                            .first_sample = settings.first_sample,
                            .takes_in_advance = settings.policy.entry->capabilities.preallocation,
                            .device = device.device(),
+                           .moments = settings.moments,
                            .calls = &device.calls()});
   report.stats = pool.stats();
   report.modelled_us = device.calls().modelled_us();

@@ -21,6 +21,7 @@ struct ReplaySettings {
   bool goes_on = false;
   std::uint64_t rows_per_sample = 0;
   std::uint64_t first_sample = 0;
+  std::span<const std::uint64_t> moments = {};
 };
 
 struct ReplayReport {

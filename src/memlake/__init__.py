@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from memlake.jobs import ranks
     from memlake.libraries import emulator_library, native_library
+    from memlake.pages import report
     from memlake.policies import policy
     from memlake.pool import Buffer, Pool, allocate, current_pool, default_pool, set_current_pool, use_pool
     from memlake.pool.published import publish
@@ -80,6 +81,7 @@ __all__ = [
     "publish",
     "ranks",
     "replay",
+    "report",
     "set_current_pool",
     "sharing",
     "sweep",
@@ -118,6 +120,7 @@ _HOMES = {
     "publish": "pool.published",
     "ranks": "jobs",
     "replay": "replaying",
+    "report": "pages",
     "set_current_pool": "pool",
     "sweep": "sweeping",
     "use_pool": "pool",

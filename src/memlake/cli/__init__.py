@@ -13,7 +13,7 @@ import sys
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from memlake.cli import advise, compare, convert, diff, doctor, emulate, fit, replay, show, sweep, top, torch
+from memlake.cli import advise, compare, convert, diff, doctor, emulate, fit, replay, report, show, sweep, top, torch
 from memlake.cli.parser import Parser
 from memlake.errors import MemlakeError
 from memlake.reports.terminal import visible
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-_COMMANDS = (show, compare, advise, diff, replay, fit, sweep, convert, top, torch, emulate, doctor)
+_COMMANDS = (show, report, compare, advise, diff, replay, fit, sweep, convert, top, torch, emulate, doctor)
 
 _BAD_INPUT = 2
 _BY_SIGNAL = 128  # shells report this plus the number of the signal that ended a program

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from memlake.policies import Options
     from memlake.replaying.failure import Failure
+    from memlake.replaying.moments import Moments
 
 __all__ = ["ReplayResult", "Timeline"]
 
@@ -26,6 +27,8 @@ __all__ = ["ReplayResult", "Timeline"]
 class Timeline:
     """Samples of a replay: the most allocated and held bytes from a row to the row of the next sample.
 
+    `driver_ms` is the modelled time of all driver calls before the row of the sample.
+
     The last sample is the end of the replay. The first row is the first one of the trace's history: what was live
     before it is allocated by then.
     """
@@ -33,12 +36,13 @@ class Timeline:
     rows: npt.NDArray[np.uint64]
     allocated: npt.NDArray[np.uint64]
     held: npt.NDArray[np.uint64]
+    driver_ms: npt.NDArray[np.float64]
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def to_json(self) -> dict[str, list[int]]:
-        """Returns the three columns as lists."""
+        """Returns the columns of bytes as lists."""
         return {"rows": self.rows.tolist(), "allocated": self.allocated.tolist(), "held": self.held.tolist()}
 
 
@@ -68,6 +72,7 @@ class ReplayResult(Printable, report="replay"):
         ns_per_event: CPU time of the policy per row, driver calls on the emulator included. It varies between runs.
         failure: the first request that found no memory; None if every request found memory.
         timeline: the samples, if the replay was asked for them.
+        moments: the blocks after chosen rows, if the replay was asked for them.
         history: how much of the job's life the trace records.
         doubt: why the file does not show that the job fits, although every request found memory; empty if it does.
         num_rows: the number of rows of the trace.
@@ -93,6 +98,7 @@ class ReplayResult(Printable, report="replay"):
     ns_per_event: float = field(compare=False)
     failure: Failure | None
     timeline: Timeline | None = field(default=None, compare=False)
+    moments: Moments | None = field(default=None, compare=False, repr=False)
     history: History = field(default_factory=History)
     doubt: str = ""
     num_rows: int = 0

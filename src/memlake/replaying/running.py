@@ -17,11 +17,14 @@ from memlake.replaying.capacity import capacity_of, limit_of
 from memlake.replaying.costs import apply_costs_of_environment
 from memlake.replaying.event_mode import EventMode
 from memlake.replaying.failure import Failure
+from memlake.replaying.moments import Moments
 from memlake.replaying.result import ReplayResult, Timeline
 from memlake.trace import Trace
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from memlake.policies import Options
     from memlake.units import Size
 
@@ -78,8 +81,20 @@ def run(
     *,
     go_on: bool = False,
     samples: int = 0,
+    moments: npt.NDArray[np.uint64] | None = None,
 ) -> ReplayResult:
-    """Replays a trace with checked arguments. It runs without the GIL."""
+    """Replays a trace with checked arguments. It runs without the GIL.
+
+    Args:
+        trace: the trace.
+        options: the policy.
+        capacity: the memory of the device in bytes.
+        events: when events are complete.
+        limit: the most that the policy may hold.
+        go_on: whether to continue after a request that found no memory.
+        samples: the number of samples of the timeline; 0 for none.
+        moments: rows after which the blocks are noted, in ascending order; None for none.
+    """
     apply_costs_of_environment()
     effective = limit_of(limit, options.limit_on(capacity), capacity)
     sampled = len(trace) - trace.num_carried
@@ -98,6 +113,7 @@ def run(
         max(-(-sampled // samples), 1) if samples else 0,
         trace.num_carried,
         trace.graph_pools,
+        moments,
     )
     failure = report.failure
     budget = capacity if effective is None else min(effective, capacity)
@@ -120,11 +136,19 @@ def run(
         longest_request_ms=None if options.capabilities.approximate else report.longest_us / 1000,
         ns_per_event=report.cpu_seconds / report.rows * 1e9 if report.rows else 0.0,
         failure=None if failure is None else Failure.from_picture(failure, trace, capacity, effective),
-        timeline=Timeline(*(np.array(column, np.uint64) for column in report.timeline)) if samples else None,
+        timeline=_timeline(report) if samples else None,
+        moments=None if moments is None else Moments.from_core(*report.moments),
         history=trace.history,
         doubt=_doubt(trace, options, capacity, budget, report.peak_held) if failure is None else "",
         num_rows=len(trace),
         notes=trace.caveats,
+    )
+
+
+def _timeline(report: _native.ReplayReport) -> Timeline:
+    rows, allocated, held, driver_us = report.timeline
+    return Timeline(
+        np.array(rows, np.uint64), np.array(allocated, np.uint64), np.array(held, np.uint64), np.array(driver_us) / 1000
     )
 
 

@@ -1,0 +1,127 @@
+"""``memlake report TRACE... -o report.html``: one page about a job, with charts, that works offline."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memlake.cli.output import Progress, print_json
+from memlake.cli.replay_arguments import add_capacity, add_events, add_policies
+from memlake.cli.trace_argument import add_traces, job_of, load_trace
+from memlake.errors import ConfigError
+from memlake.reports.terminal import print_text, visible
+from memlake.units import format_bytes
+
+if TYPE_CHECKING:
+    from memlake.pages import Report, ReportWishes
+
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+__all__ = ["add_to"]
+
+_DESCRIPTION = """\
+Writes one HTML file about a job: what happened and what to do, live and held memory over time under each policy, the
+address map at any moment, what made up the peak, the driver calls, the streams. The file loads nothing from a network
+and can be sent around. For several files or a folder it shows all ranks, the worst first; with --diff it shows two
+files and what grew between them.
+"""
+
+_EXAMPLE = """\
+examples:
+  memlake report snapshot.pickle
+  memlake report snapshot.pickle -o oom.html --capacity 80GiB
+  memlake report train_opt-13b_lora_offload --capacity 64GiB
+  memlake report run/snapshots -o ranks.html
+  memlake report --diff before.pickle after.pickle
+
+exit code: 0 if the file was written, 2 for bad input, also if one of several files cannot be read
+"""
+
+_LARGEST = 15 * 2**20
+
+
+def add_to(commands: _Commands) -> None:
+    """Adds the command to the command line."""
+    parser = commands.add_parser(
+        "report",
+        help="one page with charts and the address map, to open in a browser",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_traces(parser)
+    parser.add_argument("-o", "--out", metavar="FILE", default="report.html", help="the file to write (%(default)s)")
+    parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
+    parser.add_argument("--diff", action="store_true", help="two files: show what grew from the first to the second")
+    add_capacity(parser)
+    add_policies(parser)
+    add_events(parser)
+    parser.add_argument("--json", action="store_true", help="print what the page shows as JSON; write no page")
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from memlake.analysis.chosen_policies import chosen_policies
+    from memlake.pages import ReportWishes
+    from memlake.replaying.event_mode import EventMode
+
+    EventMode.parse(arguments.events)  # a misspelt option is reported before a large file is read
+    chosen = None if arguments.policies is None else chosen_policies(arguments.policies)
+    out = Path(arguments.out)
+    if not arguments.json:
+        _refuse_place(out, arguments.force)
+    wishes = ReportWishes(arguments.capacity, arguments.reserve, arguments.limit, arguments.events, chosen)
+    made = _make(arguments, wishes)
+    for reason in made.unreadable:
+        print(f"memlake: error: {visible(reason)}", file=sys.stderr)
+    code = 2 if made.unreadable else 0
+    if arguments.json:
+        print_json({"traces": arguments.traces} | made.to_json())
+        return code
+    made.save(out)
+    nbytes = out.stat().st_size
+    print_text(f"Wrote {arguments.out}: {format_bytes(nbytes)}. Open it in a browser.")
+    if nbytes > _LARGEST:
+        print("memlake: the page is larger than 15 MiB; name fewer files for a smaller one", file=sys.stderr)
+    return code
+
+
+def _make(arguments: argparse.Namespace, wishes: ReportWishes) -> Report:
+    from memlake.pages.reporting import report_of_diff, report_of_ranks, report_of_trace
+
+    with Progress("working") as progress:
+        if arguments.diff:
+            if len(arguments.traces) != 2:
+                raise ConfigError(
+                    f"--diff compares two files, and {len(arguments.traces)} were given; hint: memlake report --diff "
+                    "before.pickle after.pickle"
+                )
+            traces = [load_trace(argparse.Namespace(trace=name, device=arguments.device)) for name in arguments.traces]
+            names = _names(arguments.traces)
+            return report_of_diff(traces[0], traces[1], names, wishes, progress)
+        job = job_of(arguments)
+        if job is not None:
+            return report_of_ranks(job, wishes, progress)
+        return report_of_trace(load_trace(arguments), Path(arguments.trace).name, wishes, progress)
+
+
+def _names(paths: list[str]) -> tuple[str, str]:
+    """Returns the names of two files, with their folders if the names alone are equal."""
+    first, second = (Path(path).name for path in paths)
+    return (first, second) if first != second else (paths[0], paths[1])
+
+
+def _refuse_place(out: Path, force: bool) -> None:
+    """Refuses a place where no file can be written, before the work begins."""
+    try:
+        exists, is_folder = out.exists() or out.is_symlink(), out.is_dir()
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{str(out)[:80]!r} is no name of a file: {error}; hint: name it with -o") from None
+    if is_folder:
+        raise ConfigError(f"{str(out)!r} is a directory; hint: name a file in it, such as {str(out / 'report.html')!r}")
+    if exists and not force:
+        raise ConfigError(f"{str(out)!r} exists; hint: choose another name with -o, or replace it with --force")
+    if not out.absolute().parent.is_dir():
+        raise ConfigError(f"there is no directory {str(out.parent)!r} for {out.name!r}; hint: make it first")

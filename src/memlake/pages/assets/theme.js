@@ -1,0 +1,50 @@
+// Light and dark: as the system says, or as the reader chose. Charts are drawn again when it changes.
+const THEMES = ["auto", "light", "dark"];
+const redraws = new Set();
+let theme = "auto";
+
+function colour(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim() || "#888";
+}
+
+const OTHER_POLICIES = ["policy-driver", "policy-direct", "pending", "lent"];
+
+// Two results may have the same policy with other options; they get the colours that no policy has.
+function policyColour(file, place) {
+  const policy = file.policies[place].policy;
+  const twins = file.policies.filter((one) => one.policy === policy);
+  const index = twins.indexOf(file.policies[place]);
+  if (index > 0) return colour(OTHER_POLICIES[(index - 1) % OTHER_POLICIES.length]);
+  return colour(`policy-${policy}`);
+}
+
+// Colours for things without an order, such as call sites: far apart on the circle of hues.
+function hueColour(index) {
+  const dark = isDark();
+  return `hsl(${(index * 137.5) % 360} ${dark ? 55 : 50}% ${dark ? 60 - (index % 3) * 7 : 46 + (index % 3) * 8}%)`;
+}
+
+function isDark() {
+  if (theme !== "auto") return theme === "dark";
+  return matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+function redrawAll() {
+  for (const redraw of redraws) redraw();
+}
+
+function startTheme() {
+  byId("theme").addEventListener("click", () => {
+    theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
+    byId("theme").textContent = `Theme: ${theme}`;
+    if (theme === "auto") document.documentElement.removeAttribute("data-theme");
+    else document.documentElement.setAttribute("data-theme", theme);
+    redrawAll();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
+  let waiting = 0;
+  addEventListener("resize", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(redrawAll, 120);
+  });
+}
