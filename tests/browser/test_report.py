@@ -124,9 +124,9 @@ def test_the_keyboard_reads_the_blocks_of_a_map(opened, dead_page):
     page = opened(dead_page)
     page.run("document.getElementById('map-canvas-0').focus()")
     page.press("\ue014")
-    assert "train.py:12 forward" in text(page, "map-hover")
-    page.press("\ue014")
     assert "40 MiB free" in text(page, "map-hover")
+    page.press("\ue014")
+    assert "40 MiB in use, train.py:12 forward, stream 0" in text(page, "map-hover")
 
 
 def test_the_verdict_and_the_line_to_paste_are_shown(opened, dead_page):
@@ -156,12 +156,13 @@ def test_the_flame_graph_zooms_into_a_function_by_keys(opened, dead_page):
     page = opened(dead_page)
     page.run("document.getElementById('flame').focus()")
     page.press("\ue015")  # down
-    assert text(page, "flame-text").startswith("forward (/home/someone/train.py:12): 480 MiB, 100.0 %")
+    assert text(page, "flame-text").startswith("forward (/home/someone/train.py:12): 960 MiB, 100.0 %")
 
 
 def test_names_from_a_file_are_only_text(opened, pages):
     job = TorchJob()
-    job.alloc_at(f"/home/me/{HOSTILE}.py:1 {HOSTILE}", 20)
+    job.frames_now = [{"filename": f"/home/me/{HOSTILE}.py", "line": 1, "name": HOSTILE}]
+    job.alloc(20)
     trace = Trace.load(job.save(pages / "hostile.pickle"))
     path = pages / "hostile.html"
     report_of_diff(trace, trace, (f"A{HOSTILE}", f"B{HOSTILE}")).save(path)

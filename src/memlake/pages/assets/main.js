@@ -91,17 +91,12 @@ async function drawDiff() {
   const totals = [["live peak", "peak_live"], ["held peak", "held_peak"], ["live at end", "end_live"], ["held at end", "end_held"]];
   fillTable(byId("diff-totals"), ["", found.a.name, found.b.name, "growth"], totals.map(([name, key]) => [name, bytes(found.a[key]), bytes(found.b[key]), growthCell(found.a[key], found.b[key])]));
   const growth = found.peak || found.end;
-  const rows = growth.sites.slice(0, 200).map((row) => [siteOfDiff(row), growthCell(row.bytes_a, row.bytes_b), bytes(row.bytes_a), bytes(row.bytes_b), count(row.count_a), count(row.count_b)]);
+  const rows = growth.rows.slice(0, 200).map((row) => [row.name, growthCell(row.bytes_a, row.bytes_b), bytes(row.bytes_a), bytes(row.bytes_b), count(row.count_a), count(row.count_b)]);
   fillTable(byId("diff-sites"), ["call site", "growth", "A", "B", "# A", "# B"], rows);
   byId("diff-sites").caption.textContent = found.peak ? "By call site, peak against peak" : "By call site, end against end";
   const categories = growth.categories || [];
   byId("diff-categories").hidden = !categories.length;
   fillTable(byId("diff-categories"), ["category", "growth", "A", "B"], categories.map((one) => [one.category, growthCell(one.bytes_a, one.bytes_b), bytes(one.bytes_a), bytes(one.bytes_b)]));
-}
-
-function siteOfDiff(row) {
-  const side = row.b || row.a || {};
-  return row.site || side.site || row.name || "-";
 }
 
 function growthCell(a, b) {
