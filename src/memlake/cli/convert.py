@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from memlake.cli.output_file import refuse_to_replace
 from memlake.cli.replay_arguments import add_json
 from memlake.cli.trace_argument import add_trace, load_trace
 from memlake.errors import ConfigError
-from memlake.reports.terminal import print_text
+from memlake.reports.terminal import print_text, visible
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
@@ -20,15 +21,19 @@ if TYPE_CHECKING:
 __all__ = ["add_to"]
 
 _DESCRIPTION = """\
-Writes a trace to another file. The ending of its name selects the format. An .npz file is far smaller than a snapshot
-and keeps everything that memlake reads from it: stacks, labels, annotations, settings, and the segments and blocks that
-PyTorch recorded. Text (.txt, .txt.gz) keeps the rows only; .parquet is for other programs.
+Writes a trace to another file. The ending of its name selects the format: .npz keeps everything that memlake reads
+from a snapshot and is far smaller; .pickle is a PyTorch snapshot, for PyTorch's viewer; .perfetto.json or
+.perfetto.json.gz is for ui.perfetto.dev: live and held memory under each policy, and steps; .parquet, .csv, .txt and
+.txt.gz are tables of the rows; .rmm.csv is a log of RMM. memlake reads all of these but Perfetto's. What a format
+cannot hold is said on stderr.
 """
 
 _EXAMPLE = """\
 examples:
   memlake convert snapshot.pickle small.npz
   memlake convert snapshot.pickle small.npz --without-stacks
+  memlake convert train_moe viewer.pickle
+  memlake convert snapshot.pickle job.perfetto.json.gz --capacity 80GiB
 
 exit code: 0 if the file was written, 2 for bad input
 """
@@ -38,7 +43,7 @@ def add_to(commands: _Commands) -> None:
     """Adds the command to the command line."""
     parser = commands.add_parser(
         "convert",
-        help="write a snapshot or trace to a small file",
+        help="write a snapshot or trace as another format",
         description=_DESCRIPTION,
         epilog=_EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -51,15 +56,26 @@ def add_to(commands: _Commands) -> None:
         action="store_true",
         help="leave out stacks and labels, whose file names may be private",
     )
+    parser.add_argument(
+        "--capacity",
+        metavar="SIZE",
+        help="for Perfetto: the memory of the device of the replays, as 80GiB, or the name of a GPU (default: what the "
+        "trace gives or implies)",
+    )
     add_json(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from memlake.trace.saving import check_name
+    from memlake.exports.perfetto import is_perfetto_name, lost_in_perfetto, save_perfetto
+    from memlake.trace.saving import check_name, lost_in
 
     out = Path(arguments.out)
-    check_name(out)
+    is_perfetto = is_perfetto_name(out)
+    if not is_perfetto:
+        check_name(out)
+    if arguments.capacity is not None and not is_perfetto:
+        raise ConfigError("--capacity is for Perfetto files, which have replays; hint: leave it out for other formats")
     refuse_to_replace(arguments.out, arguments.force, "small.npz")
     trace = load_trace(arguments)
     # Another program may have made the file while the trace was loaded.
@@ -68,9 +84,18 @@ def _run(arguments: argparse.Namespace) -> int:
         trace = trace.without_context()
     try:
         with Progress(f"writing {out.name}"):
-            trace.save(out)
+            if is_perfetto:
+                save_perfetto(trace, out, arguments.capacity)
+            else:
+                trace.save(out)
     except OSError as error:
-        raise ConfigError(f"cannot write {arguments.out!r}: {error.strerror or error}") from None
+        raise ConfigError(
+            f"cannot write {arguments.out!r}: {error.strerror or error}; hint: choose a folder that you may write to "
+            "and that has room"
+        ) from None
+    lost = lost_in_perfetto(trace) if is_perfetto else lost_in(trace, out)
+    for what in lost:
+        print(f"memlake: note: {visible(out.name)} {what}", file=sys.stderr)
     nbytes = out.stat().st_size
     num_stacks = 0 if trace.context is None else len(trace.context.stacks) - 1
     if arguments.json:
@@ -82,6 +107,7 @@ def _run(arguments: argparse.Namespace) -> int:
                 "rows": len(trace),
                 "stacks": num_stacks,
                 "recorded": trace.recorded is not None,
+                "lost": lost,
             }
         )
     else:

@@ -6,10 +6,12 @@ import re
 from typing import TYPE_CHECKING
 
 from memlake.errors import ConfigError
+from memlake.trace.csv_table import is_csv_line, read_csv
 from memlake.trace.failure import TraceFileError
 from memlake.trace.from_rmm import is_rmm_line, read_rmm
 from memlake.trace.from_torch import read_snapshot
 from memlake.trace.npz import read_npz
+from memlake.trace.parquet import read_parquet
 from memlake.trace.source import GZIP_MAGIC, read_source
 from memlake.trace.text import read_text
 
@@ -21,12 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = ["load"]
 
-KNOWN = "memlake reads its own .npz and text traces, PyTorch memory snapshots, RMM's CSV logs, and gzip of these"
+KNOWN = (
+    "memlake reads its own .npz, text, CSV and Parquet traces, PyTorch memory snapshots, RMM's CSV logs, and gzip of these"
+)
 
 # A pickle of protocol 2 or later names its protocol. An older one begins with a dict or a list and its memo entry.
 _PICKLE = re.compile(rb"\x80[\x00-\x0f]|[\]}][qr\x94(]|\([dl]p0\n")
 _FOREIGN = {
-    b"PAR1": "is a Parquet file, which memlake writes and does not read; load what it was made of",
     b"\x93NUMPY": "is a single NumPy array; a trace is an .npz file with one array per column",
     GZIP_MAGIC: "is gzip within gzip; unpack it once",
     b"SQLite format 3": "is a database (of a profiler?); export what it holds",
@@ -46,9 +49,12 @@ def load(
             return read_snapshot(source, device, progress)
         if device is not None:
             raise ConfigError(f"device {device} was asked for, but only PyTorch snapshots know devices")
-        return {"npz": read_npz, "RMM log": read_rmm, "text": read_text}[name](source)
+        return _READERS[name](source)
     except MemoryError as error:
         raise TraceFileError("needs more memory than there is", str(path), hint="record a shorter trace") from error
+
+
+_READERS = {"npz": read_npz, "RMM log": read_rmm, "text": read_text, "CSV": read_csv, "Parquet": read_parquet}
 
 
 def identify(head: bytes) -> str:
@@ -61,6 +67,8 @@ def identify(head: bytes) -> str:
         return "npz"
     if _PICKLE.match(head):
         return "snapshot"
+    if head.startswith(b"PAR1"):
+        return "Parquet"
     for magic, what in _FOREIGN.items():
         if head.startswith(magic):
             raise TraceFileError(what, hint=KNOWN)
@@ -72,4 +80,6 @@ def identify(head: bytes) -> str:
         what = "is JSON or HTML, perhaps a profiler's output, which does not say all that a replay needs"
         raise TraceFileError(what, hint="record a snapshot: torch.cuda.memory._record_memory_history()")
     first = next((line for line in text.splitlines() if line.strip()), "")
+    if is_csv_line(first):
+        return "CSV"
     return "RMM log" if is_rmm_line(first) else "text"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memlake.trace.source import Source
     from memlake.trace.trace import Trace
 
-__all__ = ["read_text", "write_text"]
+__all__ = ["lost_in_text", "read_text", "write_text"]
 
 # A longer line is not a row of a trace; the file may be a large one without line ends.
 LONGEST_LINE = 10_000
@@ -91,6 +91,17 @@ def read_text(source: Source) -> Trace:
         stream.append(numbers[-1] if names_stream else 0)
         lines.append(number)
     return build(source, lambda row: f"line {lines[row]}", op=op, id=id, bytes=nbytes, stream=stream)
+
+
+def lost_in_text(trace: Trace) -> list[str]:
+    """Returns what the text form cannot hold of a trace: the rest of a sentence about the file, one each."""
+    lost = [] if trace.time is None else ["leaves out times"]
+    lost += ["leaves out tags"] if trace.tags else []
+    lost += ["leaves out settings and other metadata"] if trace.metadata else []
+    lost += ["leaves out stacks, labels and annotations"] if trace.context is not None else []
+    if trace.recorded is not None:
+        lost.append("leaves out the addresses, segments and blocks of the program's own allocator")
+    return lost
 
 
 def write_text(trace: Trace) -> Iterator[str]:

@@ -45,6 +45,7 @@ def test_json_says_what_was_written(snapshot, tmp_path, capsys):
         "rows": 1,
         "stacks": 1,
         "recorded": True,
+        "lost": [],
     }
 
 
@@ -70,7 +71,7 @@ def test_an_existing_file_is_replaced_only_by_force(snapshot, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("out", "reason"),
     [
-        ("small.pickle", "does not say in which format to save"),
+        ("small.json", "does not say in which format to save"),
         ("", "does not say in which format to save"),
         ("missing/small.npz", "there is no directory"),
         ("folder.npz", "is a directory"),
@@ -94,7 +95,7 @@ def test_no_partial_file_is_left_on_a_full_disk(snapshot, tmp_path, capsys, monk
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setitem(saving.FORMATS, ".npz", full)
+    monkeypatch.setitem(saving.FORMATS, ".npz", saving.Format(full))
     assert main(["convert", str(snapshot), str(tmp_path / "out.npz")]) == 2
     assert "No space left on device" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == [snapshot.name]

@@ -15,7 +15,6 @@ def test_the_content_tells_the_format_and_not_the_name(small_files, load):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"PAR1" + bytes(10), "is a Parquet file, which memlake writes and does not read"),
         (b"\x93NUMPY\x01\x00", "is a single NumPy array"),
         (b'{"traceEvents": []}', "is JSON or HTML, perhaps a profiler's output"),
         (b"  [1, 2]", "is JSON or HTML"),

@@ -33,7 +33,7 @@ def test_equal_traces_give_equal_bytes(trace, tmp_path, ending):
     assert (tmp_path / f"a{ending}").read_bytes() == (tmp_path / f"b{ending}").read_bytes()
 
 
-@pytest.mark.parametrize("name", ["trace", "trace.pickle", "trace.gz", "npz", ""])
+@pytest.mark.parametrize("name", ["trace", "trace.json", "trace.gz", "npz", ""])
 def test_a_name_that_says_no_format_is_refused(trace, tmp_path, name):
     with pytest.raises(ConfigError, match=r"known: \.npz, \.txt, \.txt\.gz, \.parquet"):
         trace.save(tmp_path / name)
