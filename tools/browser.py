@@ -70,7 +70,11 @@ class Browser:
 
     def open(self, path: Path) -> None:
         """Opens a file and waits until its load event."""
-        self._ask("POST", f"{self._session}/url", {"url": path.resolve().as_uri()})
+        self.open_address(path.resolve().as_uri())
+
+    def open_address(self, address: str) -> None:
+        """Opens an address and waits until its load event."""
+        self._ask("POST", f"{self._session}/url", {"url": address})
 
     def run(self, script: str, *arguments: Any) -> Any:
         """Runs the body of a function in the page and returns its JSON value. A promise is awaited."""

@@ -31,6 +31,7 @@ __all__ = ["lost_in_snapshot", "write_snapshot"]
 _STATES = {"live": "active_allocated", "pending": "active_awaiting_free", "free": "inactive"}
 _SMALLEST_DEVICE = 2**40
 _LARGEST_DEVICE = 2**44
+_FIRST_ADDRESS = 0x7F0000000000
 _NEWEST = (2, 13)
 # What PyTorch has written since which version.
 _TIMES, _SETTINGS, _ANNOTATIONS = (2, 2), (2, 3), (2, 6)
@@ -283,16 +284,22 @@ def _replayed(trace: Trace) -> Recorded:
         "address",
         capacity,
     )
+    # The core's own addresses are beyond the whole numbers that JavaScript can hold, which PyTorch's viewer needs.
+    found = np.array(outcome.addresses, np.uint64)
+    lowest = min((address for _, _, address, _, _ in outcome.events), default=0)
+    shift = lowest - _FIRST_ADDRESS
     events = tuple(
-        RecordedEvent(row, kind, address, nbytes, stream)
+        RecordedEvent(row, kind, address - shift, nbytes, stream)
         for row, kind, address, nbytes, stream in outcome.events
     )
     final = []
-    for address, nbytes, stream, is_small, is_expandable, blocks in outcome.last:
+    for begin, nbytes, stream, is_small, is_expandable, blocks in outcome.last:
+        address = begin - shift
         at, placed = address, []
         for size, requested, state, id in blocks:
             placed.append(RecordedBlock(at, size, requested, state, None if id < 0 else id))
             at += size
         kind = "small" if is_small else "large"
         final.append(RecordedSegment(address, nbytes, stream, kind, is_expandable, (0, 0), tuple(placed)))
-    return Recorded(np.array(outcome.addresses, np.uint64), events, (), tuple(final), True)
+    addresses = np.where(found > 0, found - np.uint64(shift % 2**64), np.uint64(0))
+    return Recorded(addresses, events, (), tuple(final), True)
