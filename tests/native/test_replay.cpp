@@ -195,5 +195,35 @@ TEST(a_pool_that_ends_leaves_nothing_on_the_device) {
   EXPECT_EQ(test::Holdings{}, before);
 }
 
+TEST(moments_have_the_blocks_of_the_pool_after_their_rows) {
+  // 40 MiB, 20 MiB; the first is freed; then a request that the device cannot serve.
+  const std::vector<std::uint8_t> op{0, 0, 1, 0, 4};
+  const std::vector<std::uint32_t> id{0, 1, 0, 2, 1};
+  const std::vector<std::uint64_t> bytes{MiB.count * 40, MiB.count * 20, 0, GiB.count, 0};
+  const std::vector<std::uint16_t> stream{0, 3, 0, 0, 0};
+  const std::vector<std::uint64_t> rows{1, 2, 3, 4};
+  ReplayDevice device(test::emulator(), MiB * 100);
+  TraceEvents events(EventMode::immediate, 0);
+  Pool pool(device.device(), std::make_unique<TorchRules>(TorchOptions{}), events, TorchOptions::kUnlimited);
+  const Moments moments = replay({op, id, bytes, stream}, pool, events, {.moments = rows}).moments;
+  // The row that found no memory is the last one.
+  EXPECT_EQ(moments.rows.size(), 3u);
+  EXPECT_EQ(moments.starts[1], 2u);
+  const MomentBlock& first = moments.blocks[0];
+  const MomentBlock& second = moments.blocks[1];
+  EXPECT_EQ(first.size + second.size, MiB.count * 60);
+  EXPECT(first.address < second.address);
+  for (const MomentBlock* block : {&first, &second}) {
+    EXPECT_EQ(block->state, static_cast<std::uint64_t>(BlockState::live));
+    EXPECT_EQ(block->stream, block->id == 0 ? 0u : 3u);
+    EXPECT_EQ(block->requested, block->id == 0 ? MiB.count * 40 : MiB.count * 20);
+    EXPECT_EQ(block->segment, block->address);
+  }
+  std::uint64_t free = 0;
+  for (std::size_t i = moments.starts[1]; i < moments.starts[2]; ++i)
+    if (moments.blocks[i].state == static_cast<std::uint64_t>(BlockState::free)) free += moments.blocks[i].size;
+  EXPECT_EQ(free, MiB.count * 40);
+}
+
 }  // namespace
 }  // namespace memlake

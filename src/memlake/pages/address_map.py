@@ -21,14 +21,12 @@ if TYPE_CHECKING:
 
 __all__ = ["MIXED", "AddressMap", "address_map_of"]
 
-_FREE, _LIVE, _PENDING, _LENT, _CLAIMED = (
-    STATES.index(state) for state in ("free", "live", "pending", "lent", "claimed")
-)
+_LIVE, _PENDING = STATES.index("live"), STATES.index("pending")
 MIXED = len(STATES)
 """The state of a piece that stands for several small blocks in different states."""
 SEVERAL = 2**32 - 1
 """The site of a piece that stands for several blocks, or for none in use."""
-_FIRST_GRAIN = 64 * 1024
+_FIRST_GRAIN, _LARGEST_GRAIN = 64 * 1024, 64 * 1024**2
 
 
 class AddressMap(NamedTuple):
@@ -67,7 +65,7 @@ class _Pieces(NamedTuple):
 
 
 def address_map_of(moments: Moments, site_of: npt.NDArray[np.uint32], most_pieces: int) -> AddressMap:
-    """Returns the map of a replay with about `most_pieces` pieces at most.
+    """Returns the map of a replay with `most_pieces` pieces at most, as far as joining small blocks helps.
 
     Args:
         moments: the blocks after chosen rows.
@@ -75,15 +73,15 @@ def address_map_of(moments: Moments, site_of: npt.NDArray[np.uint32], most_piece
         most_pieces: the number of pieces above which small blocks are joined.
     """
     begins, segment = np.unique(moments.column("segment"), return_inverse=True)
-    ids = moments.column("id").astype(np.int64)
+    ids, states = moments.column("id").astype(np.int64), moments.column("state").astype(np.int64)
     site = np.full(len(ids), SEVERAL, np.int64)
-    is_known = (ids > 0) & (ids <= len(site_of))
-    site[is_known] = site_of[ids[is_known] - 1]
+    is_known = ((states == _LIVE) | (states == _PENDING)) & (ids < len(site_of))
+    site[is_known] = site_of[ids[is_known]]
     blocks = _Pieces(
         moment=moments.moment,
         address=moments.column("address"),
         nbytes=moments.column("nbytes"),
-        state=moments.column("state").astype(np.int64),
+        state=states,
         site=site,
         stream=moments.column("stream").astype(np.int64),
         segment=segment.reshape(-1).astype(np.int64),
@@ -91,12 +89,10 @@ def address_map_of(moments: Moments, site_of: npt.NDArray[np.uint32], most_piece
     )
     grain = 0
     pieces, first, last = _over_time(blocks)
-    while len(first) > most_pieces:
+    while len(first) > most_pieces and grain < _LARGEST_GRAIN:
         grain = max(2 * grain, _FIRST_GRAIN)
         blocks = _joined(blocks, grain)
         pieces, first, last = _over_time(blocks)
-        if grain > 2**40:
-            break
     place = in_units(_without_gaps(pieces.address, pieces.nbytes))
     columns = {
         "address": np.diff(place, prepend=np.uint32(0)).astype(np.uint32),

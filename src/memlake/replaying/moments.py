@@ -28,8 +28,8 @@ class Moments:
     Attributes:
         rows: the row after which each moment is, ascending.
         starts: where the blocks of each moment begin in `table`, and the end of the last one.
-        table: one line per block, with the columns of `COLUMNS`; by address within a moment. The number of an
-            allocation counts those that got memory, from 1. Addresses without memory are left out.
+        table: one line per block, with the columns of `COLUMNS`; by address within a moment. The id of a block
+            in use counts the allocations that got memory, from 0. Addresses without memory are left out.
     """
 
     rows: npt.NDArray[np.uint64]
