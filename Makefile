@@ -32,13 +32,13 @@ NUMBA_INSTALLED := $(VENV)/numba.stamp
 CLUSTERS_INSTALLED := $(VENV)/clusters.stamp
 LINTERS_INSTALLED := $(VENV)/linters.stamp
 
-LINTS := $(addprefix lint-,ruff mypy clang-format layers guards file-length words docs rows policies stub)
+LINTS := $(addprefix lint-,ruff mypy clang-format layers guards file-length words docs rows policies assets stub)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-python test-native test-gpu test-hardware peers peers-figures suites torch-shims
 .PHONY: clients torch-client numba-client cluster-clients
-.PHONY: bench lint $(LINTS) format stub policies sanitize clean
+.PHONY: bench lint $(LINTS) format stub policies report-assets pictures sanitize clean
 
 help: ## list what make can do here
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -123,6 +123,8 @@ lint-rows:
 	@echo "memlake: rows" && $(BIN)/python tools/check_rows.py
 lint-policies:
 	@echo "memlake: policies" && $(BIN)/python tools/check_policies.py
+lint-assets:
+	@echo "memlake: assets" && $(BIN)/python tools/report_assets.py
 lint-stub:
 	@echo "memlake: stub" && $(BIN)/python tools/check_stub.py
 
@@ -135,6 +137,13 @@ stub: $(PACKAGE_INSTALLED) ## write src/memlake/_native.pyi anew from the built 
 
 policies: $(PACKAGE_INSTALLED) ## write the tables of docs/reference/policies.md anew from the core's registry
 	@$(BIN)/python tools/check_policies.py --write
+
+# The files are committed, so that a package can be built without npm.
+report-assets: ## write the chart library of `memlake report` anew from npm, and check it
+	@$(PYTHON) tools/report_assets.py --write
+
+pictures: $(PACKAGE_INSTALLED) ## make the pictures of the documents again, with Chromium
+	@$(BIN)/python tools/make_pictures.py
 
 clean: ## remove .venv, build/ and every cache
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -3,8 +3,12 @@ const THEMES = ["auto", "light", "dark"];
 const redraws = new Set();
 let theme = "auto";
 
+// Asking the styles is slow, and a map asks for each of its blocks.
+const knownColours = new Map();
+
 function colour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim() || "#888";
+  if (!knownColours.has(name)) knownColours.set(name, getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim() || "#888");
+  return knownColours.get(name);
 }
 
 const OTHER_POLICIES = ["policy-driver", "policy-direct", "pending", "lent"];
@@ -30,6 +34,7 @@ function isDark() {
 }
 
 function redrawAll() {
+  knownColours.clear();
   for (const redraw of redraws) redraw();
 }
 
