@@ -88,12 +88,15 @@ void bind_replay(nb::module_& m) {
       .def_prop_ro("failure", &failure_of, nb::sig("def failure(self) -> dict[str, object] | None"),
                    "The pool when a request first found no memory, and why: row, requested, stream, reason, held, "
                    "allocated, pending, free, largest_free, largest_usable.")
-      .def_prop_ro("timeline", &timeline_of, nb::sig("def timeline(self) -> tuple[list[int], list[int], list[int], list[float]]"),
-                   "Rows, the most bytes allocated and held from each row to the next one, and the driver time in microseconds "
-                   "before the row; the last is the end.")
-      .def_prop_ro("moments", &moments_of, nb::sig("def moments(self) -> tuple[bytes, bytes, bytes]"),
-                   "64-bit numbers: the row of each moment; where its blocks begin; ten for each block: segment, its size, "
-                   "its page, address, size, requested, stream, state, is small, id.")
+      .def_prop_ro(
+          "timeline", &timeline_of,
+          nb::sig("def timeline(self) -> tuple[list[int], list[int], list[int], list[float]]"),
+          "Rows, the most bytes allocated and held from each row to the next one, and the driver time in microseconds "
+          "before the row; the last is the end.")
+      .def_prop_ro(
+          "moments", &moments_of, nb::sig("def moments(self) -> tuple[bytes, bytes, bytes]"),
+          "64-bit numbers: the row of each moment; where its blocks begin; ten for each block: segment, its size, "
+          "its page, address, size, requested, stream, state, is small, id.")
       .def_prop_ro("calls", &calls_of, nb::sig("def calls(self) -> dict[str, int]"), "Driver calls by CUDA name.")
       .def_ro("modelled_us", &ReplayReport::modelled_us, "Driver time by the cost table.")
       .def_prop_ro(

@@ -1,6 +1,7 @@
 """Drives Chromium through chromedriver, which speaks the WebDriver protocol: HTTP with JSON. Needs no other package."""
 
 import base64
+import contextlib
 import json
 import os
 import shutil
@@ -99,7 +100,9 @@ class Browser:
 
     def press(self, keys: str) -> None:
         """Types keys into the focused element. The characters of WebDriver stand for special keys."""
-        actions = [step for key in keys for step in ({"type": "keyDown", "value": key}, {"type": "keyUp", "value": key})]
+        actions = [
+            step for key in keys for step in ({"type": "keyDown", "value": key}, {"type": "keyUp", "value": key})
+        ]
         self._ask("POST", f"{self._session}/actions", {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
 
     def drag(self, start: tuple[int, int], end: tuple[int, int]) -> None:
@@ -149,10 +152,8 @@ class Browser:
 
     def _stop(self) -> None:
         # The group of chromedriver, which is its own session here: its browser ends with it.
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, 15)
-        except ProcessLookupError:
-            pass
         self._process.wait()
 
 

@@ -4,9 +4,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from browser import Browser, missing_programs
-
 import memlake
+from browser import Browser, missing_programs
 from memlake.trace import load_example
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs/images"
@@ -23,7 +22,10 @@ PICTURES = {
 def main() -> int:
     """Makes all pictures."""
     if missing := missing_programs():
-        print(f"{' and '.join(missing)} not installed; on Debian: apt-get install chromium chromium-driver", file=sys.stderr)
+        print(
+            f"{' and '.join(missing)} not installed; on Debian: apt-get install chromium chromium-driver",
+            file=sys.stderr,
+        )
         return 1
     with tempfile.TemporaryDirectory() as folder:
         page = Path(folder) / "report.html"

@@ -53,7 +53,9 @@ def from_npm() -> dict[str, bytes]:
         SystemExit: if npm does not give the package, or gives another one.
     """
     with tempfile.TemporaryDirectory() as folder:
-        ran = subprocess.run(["npm", "pack", "--silent", PACKAGE], cwd=folder, capture_output=True, text=True, check=False)
+        ran = subprocess.run(
+            ["npm", "pack", "--silent", PACKAGE], cwd=folder, capture_output=True, text=True, check=False
+        )
         archives = list(Path(folder).glob("*.tgz"))
         if ran.returncode != 0 or len(archives) != 1:
             raise SystemExit(f"npm does not give {PACKAGE}: {ran.stderr.strip()[-300:]}")

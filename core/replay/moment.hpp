@@ -20,7 +20,7 @@ struct MomentBlock {
   std::uint64_t stream;     ///< that requested it, or that may use it at once
   std::uint64_t state;      ///< BlockState
   std::uint64_t is_small;   ///< whether it is in a segment for small requests
-  std::uint64_t id;         ///< of a block in use: sequence number of the allocation among those that got memory; else 0
+  std::uint64_t id;  ///< of a block in use: sequence number of the allocation among those that got memory; else 0
 };
 
 /// The moments of one replay, one after the other.

@@ -60,13 +60,13 @@ struct ReplayOutcome {
 };
 
 struct ReplayOptions {
-  bool goes_on = false;                   ///< whether to continue after a failed allocation
-  std::uint64_t rows_per_sample = 0;      ///< 0: no timeline
-  std::uint64_t first_sample = 0;         ///< the row of the first sample
-  bool takes_in_advance = true;           ///< whether to preallocate; false for a policy without that capability
-  std::shared_ptr<Device> device = {};    ///< for graph pools; null: their requests are served like all others
+  bool goes_on = false;                         ///< whether to continue after a failed allocation
+  std::uint64_t rows_per_sample = 0;            ///< 0: no timeline
+  std::uint64_t first_sample = 0;               ///< the row of the first sample
+  bool takes_in_advance = true;                 ///< whether to preallocate; false for a policy without that capability
+  std::shared_ptr<Device> device = {};          ///< for graph pools; null: their requests are served like all others
   std::span<const std::uint64_t> moments = {};  ///< rows after which the blocks are noted, in ascending order
-  const CountingDriver* calls = nullptr;  ///< models the driver time of each request; null: none is modelled
+  const CountingDriver* calls = nullptr;        ///< models the driver time of each request; null: none is modelled
 };
 
 ReplayOutcome replay(const TraceColumns& trace, Pool& pool, TraceEvents& events, const ReplayOptions& options);

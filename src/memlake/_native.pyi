@@ -775,9 +775,15 @@ class ReplayReport:
         """
 
     @property
-    def timeline(self) -> tuple[list[int], list[int], list[int]]:
+    def timeline(self) -> tuple[list[int], list[int], list[int], list[float]]:
         """
-        Rows, and the most bytes allocated and held from each row to the next one; the last is the end.
+        Rows, the most bytes allocated and held from each row to the next one, and the driver time in microseconds before the row; the last is the end.
+        """
+
+    @property
+    def moments(self) -> tuple[bytes, bytes, bytes]:
+        """
+        64-bit numbers: the row of each moment; where its blocks begin; ten for each block: segment, its size, its page, address, size, requested, stream, state, is small, id.
         """
 
     @property
@@ -817,10 +823,11 @@ class ReplayReport:
     @property
     def ooms(self) -> int: ...
 
-def replay(emulator: Driver, policy: str, op: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], id: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], bytes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], capacity: int, limit: object | None, events: str, lag: int, goes_on: bool, rows_per_sample: int, first_sample: int = 0, pool: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> ReplayReport:
+def replay(emulator: Driver, policy: str, op: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], id: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], bytes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], capacity: int, limit: object | None, events: str, lag: int, goes_on: bool, rows_per_sample: int, first_sample: int = 0, moments: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> ReplayReport:
     """
     Replays a trace on an emulated device of `capacity` bytes that exists for this call. policy: its name with its
-    options, as parse_policy() takes them. limit: what may be held, None for no limit. pool: the graph pool of each row, 0 for none. Runs without the GIL.
+    options, as parse_policy() takes them. limit: what may be held, None for no limit. moments: rows after which
+    the blocks are noted, ascending. Runs without the GIL.
     """
 
 class RecordedOutcome:

@@ -3,6 +3,7 @@
 import os
 
 import pytest
+
 from browser import Browser, missing_programs
 
 

@@ -3,15 +3,17 @@
 from pathlib import Path
 
 import pytest
-from helpers.long_trace import long_trace
-from helpers.torch_snapshots import TorchJob, roomy_job, scattered_job
 
 import memlake
+from helpers.long_trace import long_trace
+from helpers.torch_snapshots import TorchJob, roomy_job, scattered_job
 from memlake.pages import report_of_diff
 from memlake.trace import Trace
 
 HOSTILE = "</script><script>window.owned=1</script><img src=x onerror=window.owned=1>"
-RANGE = "return Number(document.getElementById('timeline-text').textContent.match(/to ([0-9,]+) of/)[1].replace(/,/g, ''))"
+RANGE = (
+    "return Number(document.getElementById('timeline-text').textContent.match(/to ([0-9,]+) of/)[1].replace(/,/g, ''))"
+)
 
 
 @pytest.fixture(scope="module")
@@ -227,8 +229,9 @@ def test_a_phone_needs_no_sideways_scrolling(opened, dead_page):
 def test_every_canvas_and_control_has_a_name_for_a_screen_reader(opened, dead_page):
     page = opened(dead_page)
     nameless = (
-        "return [...document.querySelectorAll('canvas, select, input, button')].filter((one) => !one.closest('[hidden]')"
-        " && !one.getAttribute('aria-label') && !one.closest('label') && !one.textContent.trim()"
+        "return [...document.querySelectorAll('canvas, select, input, button')].filter((one) =>"
+        " !one.closest('[hidden]') && !one.getAttribute('aria-label') && !one.closest('label')"
+        " && !one.textContent.trim()"
         " && one.getAttribute('aria-hidden') !== 'true' && !one.closest('.chart')).map((one) => one.outerHTML)"
     )
     assert page.run(nameless) == []

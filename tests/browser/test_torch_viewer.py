@@ -13,10 +13,11 @@ import pickle
 import re
 import threading
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
-from helpers.torch_snapshots import scattered_job
 
+from helpers.torch_snapshots import scattered_job
 from memlake import Trace
 from memlake.trace import load_example
 
@@ -46,7 +47,9 @@ def viewer(tmp_path_factory):
         for names, url in re.findall(r'import\s+(\{[^}]*\}|\* as \w+)\s+from\s+["\'](https://[^"\']+)["\']', text):
             imports[url] = "/d3.mjs"
             assert names
-    names = "axisLeft brushX scaleLinear zoom zoomIdentity select selectAll scaleOrdinal schemeTableau10 format axisBottom "
+    names = (
+        "axisLeft brushX scaleLinear zoom zoomIdentity select selectAll scaleOrdinal schemeTableau10 format axisBottom "
+    )
     names += "schemePaired schemeCategory10 max min"
     exports = "\n".join(f"export const {name} = d3.{name};" for name in names.split())
     (site / "d3.mjs").write_text(f"const d3 = window.d3;\n{exports}\n")
@@ -61,7 +64,7 @@ def viewer(tmp_path_factory):
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
-    extensions_map = {**http.server.SimpleHTTPRequestHandler.extensions_map, ".mjs": "text/javascript"}
+    extensions_map: ClassVar = {**http.server.SimpleHTTPRequestHandler.extensions_map, ".mjs": "text/javascript"}
 
     def log_message(self, *_):
         pass
@@ -72,7 +75,9 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 def test_the_viewer_draws_a_snapshot_that_memlake_wrote(chromium, viewer, snapshots, name, view):
     site, port = viewer
     imports = (site / "imports.json").read_text()
-    files = json.dumps([{"name": name, "base64": base64.b64encode((snapshots / name).read_bytes() + b"\0" * 3).decode()}])
+    files = json.dumps(
+        [{"name": name, "base64": base64.b64encode((snapshots / name).read_bytes() + b"\0" * 3).decode()}]
+    )
     page = (
         f'<!doctype html><html><head><link rel="icon" href="data:,"><script type="importmap">{imports}</script>'
         '<script src="/d3.min.js"></script></head><body><script type="module">'
@@ -93,7 +98,9 @@ def test_pytorchs_own_command_reads_a_snapshot_that_memlake_wrote(snapshots, nam
     assert [viz.calc_active(segment) for segment in segments] == [segment["active_size"] for segment in segments]
     assert f"segments: {len(segments)}" in viz.segsum(snapshot)
     lines = viz.trace(snapshot).splitlines()
-    assert sum(" = " in line and "[" in line for line in lines) == sum(event["action"] == "alloc" for event in snapshot["device_traces"][0])
+    assert sum(" = " in line and "[" in line for line in lines) == sum(
+        event["action"] == "alloc" for event in snapshot["device_traces"][0]
+    )
     # The flame graph itself is drawn by a program that PyTorch loads from a network.
     assert viz.segments(snapshot, format_flamegraph=str).count("\n") >= len(segments)
     assert "active_allocated" in viz.memory(snapshot, format_flamegraph=str)

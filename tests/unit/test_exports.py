@@ -44,6 +44,7 @@ NAMES = [
     "publish",
     "ranks",
     "replay",
+    "report",
     "set_current_pool",
     "sharing",
     "sweep",

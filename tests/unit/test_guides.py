@@ -104,6 +104,24 @@ def test_memlake_in_pytorch_says_what_it_needs():
     assert "without CUDA" in done.stderr or "PyTorch is not installed" in done.stderr
 
 
+def test_looking_at_a_job_writes_its_pages(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (GUIDES / "look_at_a_job.md").read_text()
+    assert "runs out of memory" in assert_ends_well(code_of("look_at_a_job.md"))
+    assert (tmp_path / "moe.html").read_text().startswith("<!doctype html>")
+    commands = re.findall(r"^(?:\$ )?memlake ((?:report|convert) train_.*)$", text, re.MULTILINE)
+    assert [command.split()[0] for command in commands] == ["report", "convert", "convert"]
+    for command in commands:
+        asked = [sys.executable, "-m", "memlake", *command.split("#")[0].split()]
+        subprocess.run(asked, capture_output=True, check=True)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "moe.html",
+        "report.html",
+        "viewer.pickle",
+        "job.perfetto.json.gz",
+    }
+
+
 @pytest.mark.parametrize("guide", sorted(path.name for path in GUIDES.glob("*.md")))
 def test_every_guide_has_code_that_is_run_here(guide):
     assert guide in Path(__file__).read_text()

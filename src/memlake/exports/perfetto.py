@@ -143,9 +143,7 @@ def _streams(trace: Trace) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
         yield stream, np.cumsum(change)
 
 
-def _counter(
-    name: str, times: npt.NDArray[np.int64], values: npt.NDArray[np.int64]
-) -> Iterator[dict[str, Any]]:
+def _counter(name: str, times: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) -> Iterator[dict[str, Any]]:
     last = None
     for time, value in zip(times.tolist(), values.tolist(), strict=True):
         if value != last:

@@ -94,7 +94,7 @@ def address_map_of(moments: Moments, site_of: npt.NDArray[np.uint32], most_piece
         blocks = _joined(blocks, grain)
         pieces, first, last = _over_time(blocks)
     place = in_units(_without_gaps(pieces.address, pieces.nbytes))
-    columns = {
+    columns: dict[str, npt.NDArray[Any]] = {
         "address": np.diff(place, prepend=np.uint32(0)).astype(np.uint32),
         "nbytes": in_units(pieces.nbytes),
         "state": pieces.state.astype(np.uint8),

@@ -46,7 +46,7 @@ def chosen_moments(
     blocks = 2 * max(most_live(trace), 1) * max(num_policies, 1)
     number = int(np.clip(_BLOCKS_OF_ALL // blocks, _FEWEST, _MOST))
     rows = set(np.linspace(min(first, last), last, number).astype(np.int64).tolist())
-    events = {row for row in (*failures, *([] if trace.peak_row is None else [trace.peak_row]))}
+    events = {*failures, *([] if trace.peak_row is None else [trace.peak_row])}
     rows |= {row - before for row in events for before in _BEFORE}
     stride = -(-len(steps) // _MOST_STEPS) or 1
     rows |= {step.stop - 1 for step in steps[::stride]}

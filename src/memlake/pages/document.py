@@ -85,4 +85,4 @@ def _hashes(texts: Sequence[str]) -> str:
 
 
 def _asset(name: str) -> str:
-    return files("memlake.pages").joinpath("assets", name).read_text("utf-8")
+    return files("memlake.pages").joinpath(f"assets/{name}").read_text("utf-8")

@@ -226,7 +226,7 @@ def _streams(trace: Trace, rows: npt.NDArray[np.int64], blobs: Blobs) -> list[di
     return [
         {
             "stream": one.stream,
-            "allocations": one.count,
+            "allocations": one.num_allocations,
             "peak": one.peak,
             "live": blobs.add({"live": in_units(one.live)}),
         }

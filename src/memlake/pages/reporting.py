@@ -177,12 +177,9 @@ def report_of_diff(
     blobs = Blobs()
     wishes = replace(wishes or ReportWishes(), most_pieces=_PIECES // 2)
     difference = diff(before, after, any_device=True)
-    difference = replace(
-        difference, a=replace(difference.a, name=names[0]), b=replace(difference.b, name=names[1])
-    )
+    difference = replace(difference, a=replace(difference.a, name=names[0]), b=replace(difference.b, name=names[1]))
     files = tuple(
-        file_report(trace, name, wishes, blobs, progress)
-        for trace, name in zip((before, after), names, strict=True)
+        file_report(trace, name, wishes, blobs, progress) for trace, name in zip((before, after), names, strict=True)
     )
     return Report(files, f"{names[0]} and {names[1]}", difference.sentence, (), difference, blobs)
 
@@ -196,9 +193,7 @@ def _without_blobs(value: Any) -> Any:
     """Returns JSON values without the references to blobs, which mean nothing outside the page."""
     if isinstance(value, dict):
         return {
-            key: _without_blobs(item)
-            for key, item in value.items()
-            if not (isinstance(item, dict) and "blob" in item)
+            key: _without_blobs(item) for key, item in value.items() if not (isinstance(item, dict) and "blob" in item)
         }
     return [_without_blobs(item) for item in value] if isinstance(value, list) else value
 

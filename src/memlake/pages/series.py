@@ -28,13 +28,13 @@ class StreamSeries(NamedTuple):
 
     Attributes:
         stream: its number; None stands for all streams that are not among the largest.
-        count: the number of its allocations.
+        num_allocations: the number of its allocations.
         peak: the most bytes that were live at once.
         live: the live bytes at the beginning of each sample.
     """
 
     stream: int | None
-    count: int
+    num_allocations: int
     peak: int
     live: npt.NDArray[np.int64]
 

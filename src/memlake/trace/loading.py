@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["load"]
 
 KNOWN = (
-    "memlake reads its own .npz, text, CSV and Parquet traces, PyTorch memory snapshots, RMM's CSV logs, and gzip of these"
+    "memlake reads its own .npz, text, CSV and Parquet traces, PyTorch memory snapshots, RMM's CSV logs, and gzip of "
+    "these"
 )
 
 # A pickle of protocol 2 or later names its protocol. An older one begins with a dict or a list and its memo entry.

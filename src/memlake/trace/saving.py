@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import secrets
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -18,6 +17,7 @@ from memlake.trace.to_torch import lost_in_snapshot, write_snapshot
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
 
     from memlake.trace.trace import Trace
 

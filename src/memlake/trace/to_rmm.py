@@ -1,4 +1,4 @@
-"""Writes a trace as the CSV log of RMM's `logging_resource_adaptor`."""
+"""Writes a trace as the CSV file of RMM's `logging_resource_adaptor`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WITHOUT_LINE = {
 
 
 def lost_in_rmm(trace: Trace) -> list[str]:
-    """Returns what an RMM log cannot hold of a trace: the rest of a sentence about the file, one each."""
+    """Returns what the log cannot hold of a trace: the rest of a sentence about the file, one each."""
     lost = [f"leaves out {text}" for op, text in _WITHOUT_LINE.items() if (trace.op == op.value).any()]
     if trace.time is None:
         lost.append("has 0 for all times, because the trace has no times")

@@ -55,7 +55,7 @@ def lost_in_snapshot(trace: Trace) -> list[str]:
     if ((trace.op == Op.RECORD_STREAM.value) & (trace.stream != (-1 if unknown is None else unknown))).any():
         lost.append("leaves out which streams used a block")
     if not _has_layout(trace):
-        lost.append("has the addresses of a replay under PyTorch's native allocator, because the trace has none of PyTorch")
+        lost.append("has the addresses of a replay under PyTorch's native allocator, because the trace has none")
     if trace.time is None and not (_has_layout(trace) and trace.history.kind == "state"):
         lost.append("has the numbers of rows for times, because the trace has no times")
     if trace.context is None and trace.tags:

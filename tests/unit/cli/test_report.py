@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from helpers.torch_snapshots import roomy_job, scattered_job
 
+from helpers.torch_snapshots import roomy_job, scattered_job
 from memlake.cli import main
 
 
@@ -89,7 +89,9 @@ def test_a_full_disk_leaves_no_partial_file(snapshot):
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); from memlake.cli import main; "
         f"sys.exit(main(['report', {str(snapshot)!r}]))"
     )
-    ran = subprocess.run([sys.executable, "-c", script], cwd=snapshot.parent, capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-c", script], cwd=snapshot.parent, capture_output=True, text=True, check=False
+    )
     assert ran.returncode == 2
     assert ran.stderr.startswith(f"memlake: error: cannot write 'report.html': {os.strerror(errno.EFBIG)}; hint: ")
     assert "Traceback" not in ran.stderr

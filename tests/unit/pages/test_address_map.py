@@ -25,7 +25,9 @@ def pieces_at(drawn, moment):
     columns = drawn.columns
     place = np.cumsum(columns["address"].astype(np.uint64))
     shown = (columns["first"] <= moment) & (moment <= columns["last"])
-    return list(zip(place[shown].tolist(), columns["nbytes"][shown].tolist(), columns["state"][shown].tolist(), strict=True))
+    return list(
+        zip(place[shown].tolist(), columns["nbytes"][shown].tolist(), columns["state"][shown].tolist(), strict=True)
+    )
 
 
 @pytest.mark.parametrize("policy", ["caching", "expandable", "lake", "stitch", "direct"])

@@ -7,9 +7,9 @@ import zlib
 
 import numpy as np
 import pytest
-from helpers.torch_snapshots import TorchJob, roomy_job, scattered_job
 
 import memlake
+from helpers.torch_snapshots import TorchJob, roomy_job, scattered_job
 from memlake import ConfigError, Trace
 from memlake.pages.chosen_moments import chosen_moments
 from memlake.pages.flame import flame_of
@@ -104,7 +104,7 @@ def test_series_match_the_trace(moe):
     assert live_samples(moe, rows).max() == moe.peak_live
     assert recorded_samples(moe, rows) is None
     streams = stream_series(moe, rows)
-    assert sum(one.count for one in streams) == moe.num_allocations
+    assert sum(one.num_allocations for one in streams) == moe.num_allocations
     everything = sample_rows(moe, len(moe))
     live = live_samples(moe, everything)
     assert np.array_equal(sum(one.live for one in stream_series(moe, everything)), live)
@@ -114,7 +114,7 @@ def test_many_streams_become_the_largest_and_the_others(make_trace):
     trace = make_trace([(Op.ALLOCATE, number, number + 1, number) for number in range(20)])
     found = stream_series(trace, sample_rows(trace, 20))
     assert [one.stream for one in found] == [19, 18, 17, 16, 15, 14, 13, 12, None]
-    assert found[-1].count == 12
+    assert found[-1].num_allocations == 12
     assert found[-1].peak == sum(range(1, 13)) * 2**20
 
 
@@ -156,7 +156,9 @@ def test_a_trace_without_allocations_has_no_report():
 
 
 def test_a_device_smaller_than_a_request_is_refused(dead):
-    with pytest.raises(ConfigError, match=r"asks for 960 MiB at once, which a device of 512 MiB can never have; hint: "):
+    with pytest.raises(
+        ConfigError, match=r"asks for 960 MiB at once, which a device of 512 MiB can never have; hint: "
+    ):
         memlake.report(dead, "512MiB")
 
 

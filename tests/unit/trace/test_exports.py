@@ -3,11 +3,12 @@
 import gzip
 import json
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from helpers.torch_snapshots import TorchJob, late_job, roomy_job, scattered_job, state_job
 
+from helpers.torch_snapshots import TorchJob, late_job, roomy_job, scattered_job, state_job
 from memlake import ConfigError, Trace, TraceError
 from memlake.analysis import overview
 from memlake.exports.perfetto import lost_in_perfetto, save_perfetto
@@ -69,7 +70,13 @@ def test_a_trace_without_addresses_gets_those_of_pytorchs_allocator(moe, tmp_pat
 
 
 def test_memory_that_waited_for_a_stream_waits_in_the_snapshot(make_trace, tmp_path):
-    rows = [(Op.ALLOCATE, 0, 20), (Op.RECORD_STREAM, 0, 0, 3), (Op.FREE, 0, 0), (Op.ALLOCATE, 1, 20), (Op.EVENT_DONE, 0, 0)]
+    rows = [
+        (Op.ALLOCATE, 0, 20),
+        (Op.RECORD_STREAM, 0, 0, 3),
+        (Op.FREE, 0, 0),
+        (Op.ALLOCATE, 1, 20),
+        (Op.EVENT_DONE, 0, 0),
+    ]
     trace = make_trace(rows)
     trace.save(tmp_path / "a.pickle")
     events = [event["action"] for event in pickle.loads((tmp_path / "a.pickle").read_bytes())["device_traces"][0]]
@@ -160,7 +167,7 @@ def test_perfetto_has_counters_of_each_policy_and_stream_and_slices_of_steps(moe
     assert {"live", "live on stream 0", *(f"held by {name}" for name in compared_policies)} <= counters
     slices = [event for event in events if event["ph"] == "X"]
     assert [event["name"] for event in slices] == [f"step {step.number}" for step in moe.steps]
-    assert all(first["ts"] + first["dur"] <= second["ts"] + 1 for first, second in zip(slices, slices[1:], strict=False))
+    assert all(first["ts"] + first["dur"] <= second["ts"] + 1 for first, second in pairwise(slices))
     live = [event["args"]["bytes"] for event in events if event["name"] == "live"]
     assert max(live) == moe.peak_live
     assert any("no times" in text for text in lost_in_perfetto(moe))
@@ -178,6 +185,6 @@ def test_perfetto_marks_where_memory_ran_out(tmp_path):
 
 
 def test_an_empty_trace_gives_no_perfetto_file(tmp_path):
-    with pytest.raises(ConfigError, match="no allocations.*hint:"):
+    with pytest.raises(ConfigError, match=r"no allocations.*hint:"):
         save_perfetto(Trace([], [], []), tmp_path / "a.perfetto.json")
     assert list(tmp_path.iterdir()) == []
