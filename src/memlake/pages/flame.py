@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlake.trace.call_sites import is_in_torch, is_python
+from memlake.trace.call_sites import BEFORE, call_site_of, is_in_torch, is_python
 from memlake.trace.live_set import site_of_tag
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ __all__ = ["flame_of"]
 _SMALLEST = 1 / 4000
 """Functions with a smaller share of the peak are joined: on a screen they would be narrower than a pixel."""
 _LONGEST = 300
+_EARLIER = -1
+"""Stands for the stack of an allocation from before the recording, which has none."""
 _DEEPEST = 200
 
 
@@ -42,7 +44,7 @@ def flame_of(trace: Trace, live: LiveSet, *, only_python: bool) -> dict[str, lis
     Args:
         trace: the trace.
         live: what was live.
-        only_python: whether to leave out the frames of C++ in stacks that have frames of Python.
+        only_python: whether to leave out the frames of C++. A stack without frames of Python is its call site.
 
     Returns:
         The columns name, file, kind ("program", "torch", "native" or ""), parent (-1 for the root), bytes and count.
@@ -61,7 +63,10 @@ def flame_of(trace: Trace, live: LiveSet, *, only_python: bool) -> dict[str, lis
 def _keys(trace: Trace, live: LiveSet) -> tuple[list[int], Any]:
     """Returns the different stacks or tags of what was live, and the place of each allocation among them."""
     of_row = trace.tag if trace.context is None else trace.context.stack
-    kinds, places = np.unique(of_row[live.born], return_inverse=True)
+    keys = of_row[live.born].astype(np.int64)
+    if trace.context is not None:
+        keys[(keys == 0) & (live.born < trace.num_carried)] = _EARLIER
+    kinds, places = np.unique(keys, return_inverse=True)
     return kinds.tolist(), places.reshape(-1)
 
 
@@ -70,10 +75,14 @@ def _path(trace: Trace, key: int, only_python: bool) -> list[tuple[str, str, str
     if trace.context is None:
         site = site_of_tag(trace.tags[key] if trace.tags else "")
         return [(site.text, "", "program" if site.rule == "tag" else "")]
+    if key == _EARLIER:
+        return [(BEFORE, "", "")]
     frames: Sequence[Frame] = trace.context.stacks[key]
     python = [frame for frame in frames if is_python(frame)]
     if only_python and python:
         frames = python
+    elif only_python and frames:
+        return [(call_site_of(frames).text, "", "native")]
     path = [_described(frame) for frame in reversed(frames[:_DEEPEST])]
     return path or [("(no stack recorded)", "", "")]
 

@@ -18,6 +18,7 @@ async function drawMaps() {
   byId("map-none").hidden = file.num_moments > 0;
   byId("map-body").hidden = file.num_moments === 0;
   if (!file.num_moments) return;
+  fill(byId("map-legend"), ...["live", "pending", "free", "lent", "mixed", "none"].map((name) => make("li", {}, make("span", { class: "dot", colour: colour(name) }), NAMES[name])));
   moments = (await load(file.moments)).row;
   if (version !== state.version) return;
   await Promise.all(panels.map(drawPanel));
@@ -286,7 +287,6 @@ async function fillMoments() {
   file.policies.forEach((one) => one.failure && jumps.push([`${one.label} runs out`, one.failure.row]));
   jumps.push(["End", file.rows - 1]);
   fill(byId("jumps"), ...jumps.map(([text, row]) => make("button", { type: "button", onclick: () => showRow(row) }, text)));
-  fill(byId("map-legend"), ...["live", "pending", "free", "lent", "mixed", "none"].map((name) => make("li", {}, make("span", { class: "dot", colour: colour(name) }), NAMES[name])));
   showRow(file.oom ? file.oom.row : (file.policies.find((one) => one.failure) || { failure: { row: file.peak.row || 0 } }).failure.row);
 }
 

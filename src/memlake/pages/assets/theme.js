@@ -38,7 +38,28 @@ function redrawAll() {
   for (const redraw of redraws) redraw();
 }
 
+// Paper is light, whatever the screen is.
+function printLight() {
+  let before = null;
+  addEventListener("beforeprint", () => {
+    if (!isDark()) return;
+    before = theme;
+    theme = "light";
+    document.documentElement.setAttribute("data-theme", "light");
+    redrawAll();
+  });
+  addEventListener("afterprint", () => {
+    if (before === null) return;
+    theme = before;
+    before = null;
+    if (theme === "auto") document.documentElement.removeAttribute("data-theme");
+    else document.documentElement.setAttribute("data-theme", theme);
+    redrawAll();
+  });
+}
+
 function startTheme() {
+  printLight();
   byId("theme").addEventListener("click", () => {
     theme = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length];
     byId("theme").textContent = `Theme: ${theme}`;
