@@ -25,6 +25,7 @@ async function choose(place) {
 
 async function drawRanks() {
   byId("ranks").hidden = DATA.files.length < 2;
+  if (DATA.diff) byId("ranks-title").textContent = "The two files";
   if (DATA.files.length < 2) return;
   const place = byId("ranks").querySelector(".multiples");
   if (!place.children.length) {
@@ -33,7 +34,7 @@ async function drawRanks() {
       place.append(
         make(
           "button", { type: "button", class: "multiple", value: index, "aria-pressed": index === 0, onclick: () => choose(index) },
-          make("b", {}, file.name), " ", make("span", { class: `outcome-${file.outcome}` }, text),
+          make("b", {}, file.name), make("br"), make("span", { class: `outcome-${file.outcome}` }, text),
           make("canvas", { "aria-hidden": "true" }),
           make("span", { class: "note" }, `live ${bytes(file.live_peak)}, held ${bytes(ownOf(file).peak_held)} of ${bytes(file.capacity)}`),
         ),
@@ -124,7 +125,7 @@ async function drawDiffChart(sides) {
     ctx.strokeStyle = colour(at ? "policy-caching" : "policy-lake");
     ctx.lineWidth = 1.8;
     ctx.beginPath();
-    side.live.forEach((value, index) => ctx.lineTo((index / Math.max(side.live.length - 1, 1)) * width, height - 4 - ((value * units[at]) / top) * (height - 26)));
+    side.live.forEach((value, index) => ctx.lineTo((index / Math.max(side.live.length - 1, 1)) * width, height - 4 - ((value * units[at]) / top) * (height - 46)));
     ctx.stroke();
     ctx.fillStyle = ctx.strokeStyle;
     ctx.font = "bold 12px system-ui, sans-serif";

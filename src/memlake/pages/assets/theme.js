@@ -22,10 +22,10 @@ function policyColour(file, place) {
   return colour(`policy-${policy}`);
 }
 
-// Colours for things without an order, such as call sites: far apart on the circle of hues.
+// Colours for things without an order, such as call sites: far apart on the circle of hues, without red, which is free.
 function hueColour(index) {
   const dark = isDark();
-  return `hsl(${(index * 137.5) % 360} ${dark ? 55 : 50}% ${dark ? 60 - (index % 3) * 7 : 46 + (index % 3) * 8}%)`;
+  return `hsl(${35 + ((index * 177) % 295)} ${dark ? 55 : 50}% ${dark ? 60 - (index % 3) * 7 : 46 + (index % 3) * 8}%)`;
 }
 
 function isDark() {
