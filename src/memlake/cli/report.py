@@ -35,6 +35,7 @@ examples:
   memlake report train_opt-13b_lora_offload --capacity 64GiB
   memlake report run/snapshots -o ranks.html
   memlake report --diff before.pickle after.pickle
+  memlake report train_opt-13b_lora_offload --capacity 64GiB --steps 6 6
 
 exit code: 0 if the file was written, 2 for bad input, also if one of several files cannot be read
 """
@@ -55,6 +56,15 @@ def add_to(commands: _Commands) -> None:
     parser.add_argument("-o", "--out", metavar="FILE", default="report.html", help="the file to write (%(default)s)")
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
     parser.add_argument("--diff", action="store_true", help="two files: show what grew from the first to the second")
+    parser.add_argument(
+        "--steps",
+        metavar=("N", "M"),
+        nargs=2,
+        help="look closely at the steps N to M: the timeline begins with them and is finer, and the map moves in them",
+    )
+    parser.add_argument(
+        "--without-stacks", action="store_true", help="leave out stacks, whose file names may be private"
+    )
     add_capacity(parser)
     add_policies(parser)
     add_events(parser)
@@ -72,7 +82,15 @@ def _run(arguments: argparse.Namespace) -> int:
     out = Path(arguments.out)
     if not arguments.json:
         _refuse_place(out, arguments.force)
-    wishes = ReportWishes(arguments.capacity, arguments.reserve, arguments.limit, arguments.events, chosen)
+    wishes = ReportWishes(
+        arguments.capacity,
+        arguments.reserve,
+        arguments.limit,
+        arguments.events,
+        chosen,
+        steps=_steps(arguments.steps),
+        has_stacks=not arguments.without_stacks,
+    )
     made = _make(arguments, wishes)
     for reason in made.unreadable:
         print(f"memlake: error: {visible(reason)}", file=sys.stderr)
@@ -105,6 +123,14 @@ def _make(arguments: argparse.Namespace, wishes: ReportWishes) -> Report:
         if job is not None:
             return report_of_ranks(job, wishes, progress)
         return report_of_trace(load_trace(arguments), Path(arguments.trace).name, wishes, progress)
+
+
+def _steps(texts: list[str] | None) -> tuple[int, int] | None:
+    if texts is None:
+        return None
+    if not all(text.isascii() and text.isdigit() and len(text) <= 9 for text in texts) or int(texts[0]) > int(texts[1]):
+        raise ConfigError(f"--steps needs two numbers, got {' '.join(texts)[:60]!r}; hint: --steps 3 5")
+    return int(texts[0]), int(texts[1])
 
 
 def _names(paths: list[str]) -> tuple[str, str]:

@@ -29,7 +29,11 @@ _BEFORE = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233)
 
 
 def chosen_moments(
-    trace: Trace, steps: Sequence[StepPeak], failures: Iterable[int], num_policies: int
+    trace: Trace,
+    steps: Sequence[StepPeak],
+    failures: Iterable[int],
+    num_policies: int,
+    window: tuple[int, int] | None = None,
 ) -> npt.NDArray[np.uint64]:
     """Returns the rows of the moments, ascending.
 
@@ -38,6 +42,7 @@ def chosen_moments(
         steps: its steps; the end of each, up to 60 of them, is a moment.
         failures: rows at which a policy ran out of memory.
         num_policies: the number of replays that are shown.
+        window: the first and the last row between which the moments are spread; None: all rows.
     """
     first, last = trace.num_carried, len(trace) - 1
     if last < 0:
@@ -45,7 +50,8 @@ def chosen_moments(
     # A replay may hold about as many free blocks as live ones.
     blocks = 2 * max(most_live(trace), 1) * max(num_policies, 1)
     number = int(np.clip(_BLOCKS_OF_ALL // blocks, _FEWEST, _MOST))
-    rows = set(np.linspace(min(first, last), last, number).astype(np.int64).tolist())
+    begin, end = (min(first, last), last) if window is None else window
+    rows = set(np.linspace(begin, end, number).astype(np.int64).tolist())
     events = {*failures, *([] if trace.peak_row is None else [trace.peak_row])}
     rows |= {row - before for row in events for before in _BEFORE}
     stride = -(-len(steps) // _MOST_STEPS) or 1

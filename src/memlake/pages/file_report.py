@@ -38,6 +38,7 @@ __all__ = ["FileReport", "ReportWishes", "file_report"]
 
 _MOST_SITES = 500
 _MOST_POOLS = 100
+_MOST_SAMPLES = 100_000
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,9 @@ class ReportWishes:
         samples: the number of samples of each series.
         has_map: whether the address map is shown.
         most_pieces: the number of pieces of all maps above which small blocks are joined.
+        steps: the numbers of the first and the last step to look at closely; None: the whole trace. The series have
+            more samples then, and the moments of the map are in these steps.
+        has_stacks: whether stacks are shown. File names in them may be private.
     """
 
     capacity: Size | None = None
@@ -63,6 +67,8 @@ class ReportWishes:
     samples: int = 8192
     has_map: bool = True
     most_pieces: int = 600_000
+    steps: tuple[int, int] | None = None
+    has_stacks: bool = True
 
 
 @dataclass(frozen=True)
@@ -118,20 +124,27 @@ def file_report(
             "hint: was the history recorded before the program allocated, and is it the right --device?"
         )
     report = progress or (lambda done, total: None)
+    if not wishes.has_stacks:
+        trace = trace.without_context()
     found = overview(trace, steps=True)
+    window = _window(trace, found, wishes.steps)
+    samples = _samples(trace, window, wishes.samples)
     report(1, 5)
     devices: dict[str, Any] = {"events": wishes.events, "limit": wishes.limit, "reserve": wishes.reserve}
-    compared = compare(trace, wishes.capacity, wishes.policies, timeline=wishes.samples, **devices)
+    compared = compare(trace, wishes.capacity, wishes.policies, timeline=samples, **devices)
     _refuse_small(trace, compared, name)
     report(2, 5)
     advice = advise(trace, wishes.capacity, **devices)
     report(3, 5)
-    rows = sample_rows(trace, wishes.samples)
+    rows = sample_rows(trace, samples)
     sites = AllocationSites(trace)
-    moments = chosen_moments(trace, found.steps, _failures(compared), len(compared)) if wishes.has_map else None
+    moments = None
+    if wishes.has_map:
+        moments = chosen_moments(trace, found.steps, _failures(compared), len(compared), window)
     figures = _head(trace, name, found, compared, advice)
     figures |= {
         "unit": UNIT,
+        "window": window,
         "series": _series(trace, rows, blobs),
         "streams": _streams(trace, rows, blobs),
         "sites": [_site(site) for site in sites.sites[:_MOST_SITES]],
@@ -146,6 +159,26 @@ def file_report(
     ]
     report(5, 5)
     return FileReport(name, found, compared, advice, figures)
+
+
+def _window(trace: Trace, found: Overview, steps: tuple[int, int] | None) -> tuple[int, int] | None:
+    """Returns the first and the last row of steps; None for the whole trace."""
+    if steps is None:
+        return None
+    inside = [step for step in found.steps if steps[0] <= step.number <= steps[1]]
+    if not inside:
+        numbers = [step.number for step in found.steps]
+        known = f"{numbers[0]} to {numbers[-1]}" if numbers else f"none, because {found.steps_known_by}"
+        raise ConfigError(f"no step from {steps[0]} to {steps[1]} is known; hint: the known steps are {known}")
+    return inside[0].start, inside[-1].stop - 1
+
+
+def _samples(trace: Trace, window: tuple[int, int] | None, samples: int) -> int:
+    """Returns the number of samples of the whole trace, so that a window of it has about as many as are wished."""
+    if window is None:
+        return samples
+    part = (window[1] - window[0] + 1) / max(len(trace), 1)
+    return min(max(int(samples / part), samples), _MOST_SAMPLES)
 
 
 def _refuse_small(trace: Trace, compared: Comparison, name: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from array import array
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,9 @@ MORE = ("time", "tag")
 _NAMES = {op: op.name.lower() for op in Op}
 _OPS = {name: op for op, name in _NAMES.items()}
 _LARGEST_TIME = 2**63 - 1
+# What no text file has; memlake takes a file with such characters for a damaged one.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_REPLACED = "\ufffd"
 
 
 def is_csv_line(line: str) -> bool:
@@ -38,6 +42,8 @@ def is_csv_line(line: str) -> bool:
 def lost_in_csv(trace: Trace) -> list[str]:
     """Returns what the CSV form cannot hold of a trace: the rest of a sentence about the file, one each."""
     lost = ["leaves out settings and other metadata"] if trace.metadata else []
+    if any(map(_CONTROL.search, trace.tags)):
+        lost.append("leaves out control characters in tags")
     if trace.context is not None:
         lost.append("leaves out stacks, labels and annotations")
     if trace.recorded is not None:
@@ -59,7 +65,8 @@ def write_csv(trace: Trace) -> Iterator[str]:
     if trace.time is not None:
         columns.append(trace.time.tolist())
     if trace.tags:
-        columns.append([trace.tags[tag] for tag in trace.tag.tolist()])
+        tags = [_CONTROL.sub(_REPLACED, tag) for tag in trace.tags]
+        columns.append([tags[tag] for tag in trace.tag.tolist()])
     for row in (names, *zip(*columns, strict=True)):
         writer.writerow(row)
         yield line.getvalue()
@@ -130,7 +137,8 @@ def _row(cells: list[str], names: list[str]) -> dict[str, int]:
 
 def _number(name: str, cell: str) -> int:
     largest = {"id": 2**64 - 1, "bytes": LARGEST_SIZE, "stream": MOST_STREAMS - 1, "time": _LARGEST_TIME}[name]
-    digits = cell[1:] if name == "time" and cell.startswith("-") else cell
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= 20) or int(digits) > largest:
+    is_negative = name == "time" and cell.startswith("-")
+    digits = cell[1:] if is_negative else cell
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 20) or int(digits) > largest + is_negative:
         raise ValueError(f"has the {name} {shorten(cell)}, which is no whole number up to {largest}")
     return int(cell)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlake.trace.operations import Op
+from memlake.trace.streams import handles_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +46,7 @@ def lost_in_rmm(trace: Trace) -> list[str]:
 def write_rmm(trace: Trace) -> Iterator[str]:
     """Returns the lines of the log. Pointers are those of the record, or one after the other if there are none."""
     yield _HEADER
-    handles = trace.metadata.get("streams") or []
+    handles = handles_of(trace.metadata, int(trace.stream.max(initial=0)))
     recorded = trace.recorded
     known = [] if recorded is None else recorded.addresses.tolist()
     failures = {} if recorded is None else {event.row: event for event in recorded.events if event.kind == "oom"}
@@ -54,7 +55,7 @@ def write_rmm(trace: Trace) -> Iterator[str]:
     next_pointer = _FIRST_POINTER
     columns = (trace.op.tolist(), trace.id.tolist(), trace.bytes.tolist(), trace.stream.tolist())
     for row, (op, id, nbytes, stream) in enumerate(zip(*columns, strict=True)):
-        handle = handles[stream] if stream < len(handles) else stream
+        handle = handles[stream]
         if row in failures:
             yield _line(times[row], "allocate failure", 0, failures[row].nbytes, handle)
         if op == Op.ALLOCATE:

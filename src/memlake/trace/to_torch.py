@@ -20,6 +20,7 @@ from memlake.policies import CachingOptions
 from memlake.trace.operations import Op
 from memlake.trace.recorded import Recorded, RecordedBlock, RecordedEvent, RecordedSegment
 from memlake.trace.refused import refused_rows
+from memlake.trace.streams import handles_of
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -93,7 +94,7 @@ class _Snapshot:
         else:
             self._recorded = _replayed(trace)
             self._version = _NEWEST
-        self._handles: list[int] = self._metadata.get("streams") or list(range(int(trace.stream.max(initial=0)) + 1))
+        self._handles = handles_of(self._metadata, int(trace.stream.max(initial=0)))
         self._frames: dict[int, list[dict[str, Any]]] = {}
         device = self._metadata.get("device")
         self._device = device if type(device) is int else 0
@@ -190,7 +191,7 @@ class _Snapshot:
         return "" if label is None else label[row]
 
     def _handle(self, stream: int) -> int:
-        return self._handles[stream] if stream < len(self._handles) else stream
+        return self._handles[stream]
 
     def _stack_of_row(self, row: int) -> list[dict[str, Any]]:
         trace = self._trace

@@ -57,6 +57,8 @@ def test_a_file_of_a_job_that_cannot_be_read_is_named_and_gives_2(snapshot, tmp_
         (["-o", "old.html"], "exists"),
         (["--capacity", "512MiB"], "can never have"),
         (["--diff"], "--diff compares two files, and 1 were given"),
+        (["--steps", "5", "2"], "--steps needs two numbers"),
+        (["--steps", "70", "80"], "no step from 70 to 80 is known"),
     ],
 )
 def test_bad_input_is_one_sentence_with_a_hint(snapshot, tmp_path, monkeypatch, capsys, arguments, reason):

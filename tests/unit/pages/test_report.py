@@ -11,9 +11,12 @@ import pytest
 import memlake
 from helpers.torch_snapshots import TorchJob, roomy_job, scattered_job
 from memlake import ConfigError, Trace
+from memlake.pages import ReportWishes
 from memlake.pages.chosen_moments import chosen_moments
 from memlake.pages.flame import flame_of
+from memlake.pages.reporting import report_of_trace
 from memlake.pages.series import live_samples, recorded_samples, sample_rows, stream_series
+from memlake.policies import resolve_policy
 from memlake.trace import Op
 from memlake.trace.live_set import live_after
 
@@ -97,6 +100,26 @@ def test_moments_are_dense_where_memory_ran_out(offload):
     assert {111_153, 111_152, 111_150, 111_100, 111_009} & set(rows) >= {111_153, 111_152, 111_150}
     assert rows == sorted(set(rows))
     assert len(rows) < 300
+
+
+def test_a_window_of_steps_is_shown_closely(offload):
+    first = last = offload.steps[2]
+    wishes = ReportWishes("80GiB", policies=(resolve_policy("lake"),), steps=(first.number, last.number), samples=1000)
+    made = report_of_trace(offload, "offload", wishes)
+    html = made.to_html()
+    file = data_of(html)["files"][0]
+    assert file["window"] == [first.start, last.stop - 1]
+    inside = (first.start, last.stop)
+    rows = blob_of(html, file["moments"])["row"]
+    assert np.count_nonzero((inside[0] <= rows) & (rows < inside[1])) > 0.7 * len(rows)
+    samples = blob_of(html, file["series"])["row"]
+    assert np.count_nonzero((inside[0] <= samples) & (samples < inside[1])) >= 900
+
+
+def test_stacks_can_be_left_out(dead):
+    html = report_of_trace(dead, "dead", ReportWishes(has_stacks=False)).to_html()
+    assert "/home/someone" in memlake.report(dead).to_html()
+    assert "/home/someone" not in html
 
 
 def test_series_match_the_trace(moe):

@@ -89,6 +89,13 @@ def test_memory_that_waited_for_a_stream_waits_in_the_snapshot(make_trace, tmp_p
     assert "leaves out which streams used a block" in lost_in(trace, "a.pickle")
 
 
+@pytest.mark.parametrize("ending", [".pickle", ".rmm.csv"])
+def test_the_second_stream_is_not_the_default_one(make_trace, tmp_path, ending):
+    trace = make_trace([(Op.ALLOCATE, number, 20, number) for number in range(4)])
+    trace.save(tmp_path / f"a{ending}")
+    assert Trace.load(tmp_path / f"a{ending}").stream.tolist() == [0, 1, 2, 3]
+
+
 def test_rmm_logs_come_back(tmp_path):
     log = tmp_path / "log.csv"
     log.write_text(

@@ -1,13 +1,16 @@
 """Any valid trace survives saving and loading, in every format, as far as the format goes."""
 
 import json
+import re
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memlake import Trace
 from memlake.trace import Op
 
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 SIZES = st.one_of(st.integers(0, 2**20), st.integers(0, 2**63 - 1))
 STREAMS = st.one_of(st.integers(0, 3), st.integers(0, 65535))
 JSON = st.recursive(
@@ -79,6 +82,47 @@ def test_text_keeps_the_operations(tmp_path_factory, trace):
         path = tmp_path_factory.getbasetemp() / f"round_trip{ending}"
         trace.save(path)
         assert Trace.load(path) == Trace(trace.op, trace.id, trace.bytes, trace.stream)
+
+
+@given(traces())
+@settings(max_examples=40, deadline=None)
+def test_csv_keeps_the_rows_with_their_times_and_tags(tmp_path_factory, trace):
+    path = tmp_path_factory.getbasetemp() / "round_trip.csv"
+    trace.save(path)
+    again = Trace.load(path)
+    for row, other in zip(trace, again, strict=True):
+        assert other._replace(tag="") == row._replace(tag="")
+        assert other.tag == CONTROL.sub("\ufffd", row.tag)
+
+
+@given(traces())
+@settings(max_examples=20, deadline=None)
+def test_parquet_keeps_the_rows_and_the_metadata(tmp_path_factory, trace):
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed (the extra 'parquet')")
+    path = tmp_path_factory.getbasetemp() / "round_trip.parquet"
+    trace.save(path)
+    again = Trace.load(path)
+    assert list(again) == list(trace)
+    assert again.metadata == trace.metadata
+
+
+@given(traces())
+@settings(max_examples=30, deadline=None)
+def test_rmm_keeps_allocations_and_frees(tmp_path_factory, trace):
+    path = tmp_path_factory.getbasetemp() / "round_trip.rmm.csv"
+    kept = [row for row in trace if row.op in (Op.ALLOCATE, Op.FREE, Op.FREE_ON) and row.bytes < 2**40]
+    ids = {row.id for row in kept if row.op is Op.ALLOCATE}
+    kept = [row for row in kept if row.id in ids]
+    small = Trace(*([list(column) for column in zip(*kept, strict=True)] or [[]] * 4)[:4])
+    small.save(path)
+    if not len(small):
+        return
+    used = sorted({0, *(row.stream for row in small if row.op is not Op.FREE)})
+    for row, other in zip(small, Trace.load(path), strict=True):
+        assert (other.id, other.bytes) == (row.id, row.bytes)
+        is_own = row.op is Op.FREE_ON and row.stream == small[int((small.op == 0).nonzero()[0][row.id])].stream
+        assert other.op is (Op.FREE if is_own else row.op)
+        assert row.op is Op.FREE or is_own or used[other.stream] == row.stream
 
 
 @given(traces(), st.data())

@@ -3,7 +3,7 @@ async function choose(place) {
   state.file = DATA.files[place];
   state.version += 1;
   state.hidden = new Set(state.file.policies.filter((one) => one.policy === "direct").map((one) => one.label));
-  state.range = [state.file.first_row, Math.max(state.file.rows - 1, state.file.first_row + 1)];
+  state.range = state.file.window || [state.file.first_row, Math.max(state.file.rows - 1, state.file.first_row + 1)];
   state.row = state.file.peak.row || 0;
   play(false);
   drawVerdict();
