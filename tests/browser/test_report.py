@@ -103,6 +103,15 @@ def test_the_slider_moves_the_map_and_the_line_in_the_charts(opened, long_page):
     assert pixels(page, "map-canvas-1") != before[0]
 
 
+def test_a_line_of_the_timeline_can_be_hidden(opened, long_page):
+    page = opened(long_page)
+    pressed = "return [...document.querySelectorAll('#series .chip')].map((one) => one.getAttribute('aria-pressed'))"
+    assert page.run(pressed) == ["true"] * 4
+    page.run("document.querySelector('#series .chip').click()")
+    page.wait_for("document.querySelector('#series .chip').getAttribute('aria-pressed') === 'false'")
+    assert page.run(pressed) == ["false", "true", "true", "true"]
+
+
 def test_a_map_shows_another_policy(opened, long_page):
     page = opened(long_page)
     before = page.run("return document.getElementById('map-canvas-1').getAttribute('aria-label')")

@@ -39,11 +39,11 @@ function byId(id) {
 function make(tag, settings = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(settings)) {
-    if (value === null || value === undefined || value === false) continue;
+    if (value === null || value === undefined || (value === false && !name.startsWith("aria-"))) continue;
     if (name === "onclick") element.addEventListener("click", value);
     else if (name === "class") element.className = value;
     else if (name === "colour") element.style.background = value;
-    else element.setAttribute(name, value === true ? "" : String(value));
+    else element.setAttribute(name, value === true && !name.startsWith("aria-") ? "" : String(value));
   }
   for (const child of children) element.append(child instanceof Node ? child : String(child));
   return element;
