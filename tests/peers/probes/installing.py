@@ -155,6 +155,27 @@ def back_when_the_cache_has_everything():
     return large.numel(), stat("num_ooms")
 
 
+@probe(books=False)
+def memory_that_is_freed_after_the_installation():
+    """Nobody asks memlake for memory any more, so PyTorch's own allocator must get it."""
+    kept = [taken(35 * GIB), taken(35 * GIB)]
+    mode.uninstall()
+    del kept
+    large = taken(70 * GIB)
+    return large.numel(), stat("num_ooms")
+
+
+@probe()
+def memory_of_an_earlier_policy():
+    """Memory that was taken under one policy and is freed under another one is not lost."""
+    kept = [taken(35 * GIB), taken(35 * GIB)]
+    mode.uninstall()
+    mode.install("expandable")
+    del kept
+    large = taken(70 * GIB)
+    return large.numel(), stat("num_ooms"), torch.cuda.memory_allocated()
+
+
 @probe()
 def another_allocator_after_the_first_tensor():
     """PyTorch refuses to change an allocator that is in use."""

@@ -30,6 +30,7 @@ class Allocator final : public CUDAAllocator {
   /// Pools that are made from now on have this configuration. `served`: one bit per device; the others keep PyTorch's
   /// own allocator.
   void configure(const std::string& conf, uint64_t served) {
+    MemlakeRoom::left_behind.store(nullptr);
     for (const auto& memory : devices_) memory->configure(conf);
     attachments_.set_configuration(conf);
     exchange_.configure(conf);
@@ -44,6 +45,7 @@ class Allocator final : public CUDAAllocator {
   void end() {
     for (const auto& memory : devices_) memory->end();
     memlake_torch_empty_cache();
+    MemlakeRoom::left_behind.store(devices_);
   }
 
   // ---- c10::Allocator

@@ -45,6 +45,7 @@ class DeviceMemory {
   /// request; its memory stays part of all figures.
   void configure(const std::string& conf) {
     const std::lock_guard lock(mutex_);
+    is_serving_.store(true);
     const bool is_same = conf == conf_;
     conf_ = conf;
     memlake_pool* const pool = pool_.load();
@@ -93,8 +94,10 @@ class DeviceMemory {
     // With an observer the stack goes when the block is free again.
     if (history.has_stacks() && !settings_.is_wanted()) [[unlikely]]
       history.drop_stack(address);
-    if (has_earlier_.load(std::memory_order_relaxed)) [[unlikely]]
-      note_outside();  // it may have been memory of an earlier pool
+    if (has_unused_pools()) [[unlikely]] {
+      release_unused();  // it may have been memory of such a pool
+      note_outside();
+    }
     report(address, -static_cast<int64_t>(size));
     if (const c10::impl::PyInterpreter* trace = c10::impl::GPUTrace::get_trace()) [[unlikely]]
       (*trace)->trace_gpu_memory_deallocation(c10::kCUDA, reinterpret_cast<uintptr_t>(address));
@@ -146,8 +149,9 @@ class DeviceMemory {
     if (present_pool() != nullptr) memlake_torch_fraction(std::clamp(share - native / total, 0.0, 1.0), device_);
   }
 
-  /// PyTorch's own allocator may have the whole fraction again.
+  /// No request comes any more. PyTorch's own allocator may have the whole fraction again.
   void end() {
+    is_serving_.store(false);
     if (has_fraction_.load()) native_.setMemoryFraction(fraction(), device_);
   }
 
@@ -155,6 +159,16 @@ class DeviceMemory {
   void make_room(size_t size) {
     if (memory_info().first >= size) return;
     for (memlake_pool* const pool : all_pools()) memlake_pool_trim(pool, 0);
+  }
+
+  /// Gives back what is cached by pools that serve no request: nobody would ever use it. Waits for no stream.
+  void release_unused() {
+    std::vector<memlake_pool*> unused;
+    {
+      const std::lock_guard lock(mutex_);
+      unused = is_serving_.load() ? earlier_ : pools_locked();
+    }
+    for (memlake_pool* const pool : unused) memlake_pool_trim(pool, 0);
   }
 
   /// The history is recorded from now on, or no longer.
@@ -184,6 +198,10 @@ class DeviceMemory {
   }
 
  private:
+  bool has_unused_pools() const {
+    return has_earlier_.load(std::memory_order_relaxed) || !is_serving_.load(std::memory_order_relaxed);
+  }
+
   /// The present pool and the earlier ones.
   std::vector<memlake_pool*> all_pools() const {
     const std::lock_guard lock(mutex_);
@@ -322,6 +340,7 @@ class DeviceMemory {
     for (const auto& name : c10::FreeCudaMemoryCallbacksRegistry()->Keys())
       c10::FreeCudaMemoryCallbacksRegistry()->Create(name)->Execute();
     empty_native();
+    if (has_earlier_.load()) memlake_torch_empty_cache();  // what waits for a stream there, too
     note_outside();
     apply_fraction();
     if (void* const taken = memlake_pool_try_allocate(pool, size, stream)) return taken;
@@ -415,6 +434,7 @@ class DeviceMemory {
   const HistorySettings& settings_;
   const Attachments& attachments_;
   std::atomic<memlake_pool*> pool_{nullptr};
+  std::atomic<bool> is_serving_{false};  // memlake is installed
   std::atomic<bool> has_earlier_{false};
   std::atomic<bool> has_fraction_{false};
   std::atomic<double> fraction_{-1};  // what the program set; negative: not known yet

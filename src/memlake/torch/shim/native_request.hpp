@@ -4,6 +4,9 @@
 // cached memory, and before it asks the driver, it calls PyTorch's callbacks. There memlake gives its cached memory
 // back if the device has no room for the request: a failure would be counted and told although memory is there.
 
+#include <atomic>
+#include <memory>
+
 #include "device_memory.hpp"
 #include "torch_types.hpp"
 
@@ -36,9 +39,17 @@ class NativeRequest {
 
 class MemlakeRoom final : public c10::FreeMemoryCallback {
  public:
+  /// While memlake is not installed: the memory of all devices, kMostDevices of them. Then PyTorch's own allocator is
+  /// asked without a NativeRequest, and gets what tensors of memlake's memory have left behind. Else null.
+  static inline std::atomic<const std::unique_ptr<DeviceMemory>*> left_behind{nullptr};
+
   /// False: no memory of PyTorch's own allocator became free.
   bool Execute() override {
-    if (NativeRequest* const request = NativeRequest::current()) request->make_room();
+    if (NativeRequest* const request = NativeRequest::current()) {
+      request->make_room();
+    } else if (const std::unique_ptr<DeviceMemory>* const devices = left_behind.load()) {
+      for (int device = 0; device < kMostDevices; ++device) devices[device]->release_unused();
+    }
     return false;
   }
 };
