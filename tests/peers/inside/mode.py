@@ -27,6 +27,11 @@ def has_snapshots() -> bool:
     return MODE.partition(":")[0] != "pluggable"
 
 
+def backend() -> str:
+    """The name that PyTorch has for the allocator of this run."""
+    return {"memlake": "memlake", "pluggable": "pluggable"}.get(MODE.partition(":")[0], "native")
+
+
 def policy() -> str:
     """The policy of memlake in this run."""
     return MODE.partition(":")[2] or "lake"
@@ -37,13 +42,16 @@ def install(other_policy: str | None = None) -> None:
     if uses_memlake():
         import memlake.torch
 
-        with _machine():
+        with machine():
             memlake.torch.install(other_policy or policy())
 
 
 @contextlib.contextmanager
-def _machine() -> Iterator[None]:
-    """For the second door: a machine without a compiler, and without a shim that was compiled before."""
+def machine() -> Iterator[None]:
+    """For the second door: a machine without a compiler, and without a shim that was compiled before.
+
+    Processes that are started inside the block are on this machine, too.
+    """
     if has_snapshots():
         yield
         return

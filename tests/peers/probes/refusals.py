@@ -61,6 +61,24 @@ def another_major_version():
 
 
 @probe(fresh=True, installed=False)
+def a_build_without_cuda():
+    version = torch.version.cuda
+    torch.version.cuda = None
+    require_refusal("without CUDA", "install a CUDA build")
+    torch.version.cuda = version
+    return goes_on()
+
+
+@probe(fresh=True, installed=False)
+def a_build_for_other_devices():
+    versions = torch.version.cuda, torch.version.hip
+    torch.version.cuda, torch.version.hip = None, "6.4"
+    require_refusal("ROCm", "install a CUDA build")
+    torch.version.cuda, torch.version.hip = versions
+    return goes_on()
+
+
+@probe(fresh=True, installed=False)
 def a_shim_of_another_minor_version():
     if mode.uses_memlake():
         import dataclasses
