@@ -24,7 +24,7 @@ def mem_pool(pool: Pool) -> Iterator[Any]:
 
     ::
 
-        pool = memlake.Pool(memlake.Device(0), limit="20GiB")
+        pool = memlake.Pool(memlake.devices()[0], limit="20GiB")
         with memlake.torch.mem_pool(pool):
             cache = torch.empty(10**9, device="cuda")
 
