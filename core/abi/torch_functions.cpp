@@ -4,12 +4,13 @@
 #include <cmath>
 #include <cstdio>
 #include <exception>
+#include <iterator>
+#include <string>
 
 #include "abi/last_error.hpp"
 #include "abi/pool_handle.hpp"
 #include "abi/torch_exception.hpp"
 #include "abi/torch_pools.hpp"
-#include "base/bytes_text.hpp"
 #include "base/process.hpp"
 #include "driver/library.hpp"
 
@@ -43,6 +44,42 @@ LivePool& pool_with(void* pointer) {
   throw Error(ErrorKind::invalid_argument, "the pointer was not allocated here, or was freed already");
 }
 
+/// The pool of the device, which counts by size: its statistics are PyTorch's, from the first request on.
+LivePool& counting_pool(int device) {
+  static std::atomic<LivePool*> counting[TorchPools::kMostDevices];
+  LivePool& pool = TorchPools::of_this_process().pool(device);
+  std::atomic<LivePool*>& known = counting[static_cast<std::size_t>(device)];
+  if (known.load(std::memory_order_relaxed) != &pool) [[unlikely]] {
+    pool.count_by_size();
+    known.store(&pool, std::memory_order_relaxed);
+  }
+  return pool;
+}
+
+/// As PyTorch writes sizes: 1 GiB is "1024.00 MiB".
+std::string torch_text(Bytes size) {
+  constexpr const char* units[] = {"KiB", "MiB", "GiB"};
+  if (size.count <= 1024) return std::to_string(size.count) + " bytes";
+  double value = static_cast<double>(size.count) / 1024;
+  std::size_t unit = 0;
+  for (; value > 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
+  char text[64];
+  std::snprintf(text, sizeof(text), "%.2f %s", value, units[unit]);
+  return text;
+}
+
+/// What PyTorch's own allocator says of a full device. Programs look for these words.
+std::string out_of_memory_text(Bytes size, int device) {
+  LivePool& pool = TorchPools::of_this_process().pool(device);
+  Device& memory = *pool.devices().front();
+  const PoolStats stats = pool.stats().pool;
+  return "CUDA out of memory. Tried to allocate " + torch_text(size) + ". GPU " + std::to_string(device) +
+         " has a total capacity of " + torch_text(memory.total_memory()) + " of which " +
+         torch_text(memory.free_memory()) + " is free. Of the allocated memory " + torch_text(stats.allocated.now) +
+         " is allocated by PyTorch, and " + torch_text(stats.held.now.excess_over(stats.allocated.now)) +
+         " is reserved by PyTorch but unallocated.";
+}
+
 [[gnu::cold]] void free_elsewhere(Address address, int device, CUstream stream) {
   TorchPools::of_this_process().owner_of(address, device).free_at(address, stream);
 }
@@ -73,15 +110,19 @@ void* memlake_torch_malloc_or_throw(ssize_t size, int device, void* stream) {
   try {
     if (size < 0) throw Error(ErrorKind::invalid_argument, "a size must not be negative, got " + std::to_string(size));
     if (size == 0) return nullptr;
-    return allocate(TorchPools::of_this_process().pool(device), static_cast<std::uint64_t>(size), stream);
+    return allocate(counting_pool(device), static_cast<std::uint64_t>(size), stream);
   } catch (...) {
     remember_current();
   }
   const std::string reason = memlake_last_error();
   if (memlake_last_error_code() != MEMLAKE_ERROR_OUT_OF_MEMORY) throw_torch_error("memlake: " + reason);
-  throw_torch_out_of_memory("CUDA out of memory. Tried to allocate " +
-                            to_text(Bytes{static_cast<std::uint64_t>(size)}) + ". GPU " + std::to_string(device) +
-                            ". memlake: " + reason);
+  std::string text = "CUDA out of memory.";
+  try {
+    text = out_of_memory_text({static_cast<std::uint64_t>(size)}, device);
+  } catch (...) {
+    remember_current();  // the device does not answer; the reason has the size
+  }
+  throw_torch_out_of_memory(text + " memlake: " + reason);
 }
 
 int memlake_torch_can_throw(void) { return has_torch_exceptions() ? 1 : 0; }

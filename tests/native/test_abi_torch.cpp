@@ -324,6 +324,24 @@ PROCESS_TEST(a_wrong_configuration_is_an_error_before_the_first_tensor) {
   EXPECT(memlake_torch_pool(0, kConf) != nullptr);
 }
 
+PROCESS_TEST(a_pool_of_a_pluggable_allocator_counts_from_its_first_request_on) {
+  memlake_pool* const pool = memlake_torch_pool(0, kConf);
+  memlake_pool_counts_t counts{};
+  counts.struct_size = sizeof(counts);
+  EXPECT_EQ(memlake_pool_counts(pool, &counts), MEMLAKE_ERROR_CONFIG);
+  memlake_torch_free(memlake_torch_malloc_or_throw(10 * kMiB, 0, nullptr), 10 * kMiB, 0, nullptr);
+  EXPECT_EQ(memlake_pool_counts(pool, &counts), MEMLAKE_OK);
+  EXPECT_EQ(counts.allocations[0].current, 0);
+  EXPECT_EQ(counts.allocations[0].allocated, 1);
+  EXPECT_EQ(counts.allocated_bytes[0].peak, static_cast<int64_t>(10 * kMiB));
+  // Another pool of the device does so, too.
+  memlake_pool* const other = memlake_pool_create(kConf, 0);
+  EXPECT_EQ(memlake_torch_set_pool(0, other), MEMLAKE_OK);
+  memlake_torch_free(memlake_torch_malloc_or_throw(kMiB, 0, nullptr), kMiB, 0, nullptr);
+  EXPECT_EQ(memlake_pool_counts(other, &counts), MEMLAKE_OK);
+  EXPECT_EQ(counts.allocated_bytes[0].peak, static_cast<int64_t>(kMiB));
+}
+
 PROCESS_TEST(emptying_the_cache_reaches_pools_that_were_given_or_replaced) {
   memlake_pool* const given = memlake_pool_create(kConf, 0);
   memlake_pool* const next = memlake_pool_create(kConf, 0);

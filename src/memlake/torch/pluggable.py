@@ -47,6 +47,7 @@ class PluggableDoor:
                 "install g++ 10 or newer, and memlake compiles it"
             )
         self._configuration = configuration.encode()
+        self._fractions: dict[int, float] = {}
         os.environ["MEMLAKE_CONF"] = configuration  # the C functions read it when PyTorch makes its first request
         allocator = torch.cuda.memory.CUDAPluggableAllocator(
             native_library(), "memlake_torch_malloc_or_throw", "memlake_torch_free"
@@ -76,6 +77,14 @@ class PluggableDoor:
             setattr(module, name, lambda device: self._reset("peaks", device))
         for name in ("_cuda_resetAccumulatedMemoryStats", "_accelerator_resetAccumulatedStats"):
             setattr(module, name, lambda device: self._reset("totals", device))
+        set_fraction = module._cuda_setMemoryFraction
+
+        def keep_fraction(fraction: float, device: int) -> None:
+            set_fraction(fraction, device)
+            self._fractions[device] = fraction
+
+        module._cuda_setMemoryFraction = keep_fraction
+        module._cuda_getMemoryFraction = lambda device: self._fractions.get(device, 1.0)
         # torch.accelerator takes a pluggable allocator for one that has not started, and shows zeros.
         module._accelerator_isAllocatorInitialized = torch.cuda.is_initialized
         module._accelerator_emptyCache = core().memlake_torch_empty_cache
