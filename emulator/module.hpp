@@ -25,7 +25,8 @@ using KernelSettings = std::array<std::optional<int>, kFunctionAttributes>;
 
 struct Module;
 
-/// What the functions of CUDA before 4.0 set for the next launch of a kernel (cuFuncSetBlockShape, cuParamSetSize, ...).
+/// What the functions of CUDA before 4.0 set for the next launch of a kernel (cuFuncSetBlockShape, cuParamSetSize,
+/// ...).
 struct NextLaunch {
   std::array<unsigned, 3> block = {1, 1, 1};
   unsigned shared = 0;

@@ -142,7 +142,8 @@ std::uint64_t Streams::next_moment(Stream& stream) {
 
 std::uint64_t Streams::take_turn(Stream& stream, const Origin& origin) {
   check_not_capturing(stream);
-  // A moment is never pending. Work of other streams that it comes after must be: who waits for the moment, waits for it.
+  // A moment is never pending. Work of other streams that it comes after must be: who waits for the moment, waits for
+  // it.
   if (implicit_waits(stream).empty()) return next_moment(stream);
   enqueue(stream, Work{.name = origin.call, .origin = origin});
   return stream.position;

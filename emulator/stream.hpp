@@ -75,8 +75,8 @@ struct Stream {
   Clock before = {};                           ///< the clock of its next operation, its own earlier operations included
   std::size_t sweep_above = kMostGoneStreams;  ///< the size from which the clock is swept of streams that are gone
   std::map<int, LaunchAttributeValue> attributes = {};  ///< that the program has set, by CUstreamAttrID
-  CaptureRef capture = {};                     ///< the capture that its operations become nodes of; null: none
-  CaptureTips capture_tips = {};               ///< the nodes that the next captured node depends on
+  CaptureRef capture = {};                              ///< the capture that its operations become nodes of; null: none
+  CaptureTips capture_tips = {};                        ///< the nodes that the next captured node depends on
 
   [[nodiscard]] bool is_manual() const { return device->config.streams == StreamMode::manual; }
   [[nodiscard]] bool is_blocking() const { return (flags & CU_STREAM_NON_BLOCKING) == 0; }

@@ -1,8 +1,8 @@
 """A naive model of memory in stream order: what each call answers, and what the program sees afterwards.
 
-It follows the contract, not the emulator. The order is a set: each operation has the numbers of all operations that come
-before it, the host has the numbers of those whose end it has seen. Nothing runs by itself: with `streams=manual` work
-runs when somebody waits for it, so queries and bytes can be predicted.
+It follows the contract, not the emulator. The order is a set: each operation has the numbers of all operations that
+come before it, the host has the numbers of those whose end it has seen. Nothing runs by itself: with `streams=manual`
+work runs when somebody waits for it, so queries and bytes can be predicted.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class StreamModel:
         return all(self.operations[number].is_done for number in self._before(stream))
 
     def _run(self, numbers: frozenset[int]) -> None:
-        """Later operations have larger numbers, so this order respects all others. Afterwards the host has seen them."""
+        """Later operations have larger numbers, so this order respects all others. The host has seen them then."""
         for number in sorted(numbers):
             operation = self.operations[number]
             if not operation.is_done:

@@ -21,7 +21,7 @@ from helpers.abi_world import World
 if TYPE_CHECKING:
     from helpers.abi_driver import Driver
 
-PROGRAMS = int(os.environ.get("MEMLAKE_PROGRAMS", "40"))
+PROGRAMS = int(os.environ.get("MEMLAKE_PROGRAMS", "80"))
 GLOBAL, THREAD_LOCAL = 0, 1
 NUMBER = st.integers(0, 2**16)
 STEPS = st.lists(st.tuples(st.sampled_from(KINDS), NUMBER, NUMBER, NUMBER), max_size=80)

@@ -34,6 +34,9 @@ enum class Nulls { sometimes, always };
 /// The largest count of elements, and how many elements an array has.
 inline constexpr std::size_t kMostElements = 16;
 
+/// The memory of the program that copies read and write.
+inline constexpr std::size_t kDataBytes = 8 * kMiB;
+
 class RandomArguments {
  public:
   /// `devices` ordinals exist, from `first_device` on. `with_pinned`: addresses of pinned memory are device addresses,
