@@ -97,6 +97,12 @@ def test_pools_as_cuda_has_them_run_from_top_to_bottom():
     assert said.endswith("1 0 0\n")
 
 
+def test_what_a_device_is_asked_and_memory_for_registrations():
+    said = assert_ends_well(code_of("on_real_hardware.md"))
+    assert "False cuMemSetAccess answered 999 (CUDA_ERROR_UNKNOWN)" in said
+    assert "67108864 ('posix_fd',) True" in said
+
+
 def test_memlake_in_pytorch_says_what_it_needs():
     """The guide pytorch.md needs a PyTorch with CUDA; without one its first line raises an error that it lists."""
     first = re.findall(r"^```python\n(.*?)^```", (GUIDES / "pytorch.md").read_text(), re.MULTILINE | re.DOTALL)[0]

@@ -42,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Passes the option on, also to processes that tests start."""
-    name = config.getoption("--memlake-hardware")
+    name = config.getoption("--memlake-hardware", default=None)
     if name:
         os.environ["MEMLAKE_HARDWARE"] = name
 
