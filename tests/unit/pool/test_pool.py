@@ -51,7 +51,6 @@ def test_a_policy_is_a_name_a_configuration_or_options(gpu, policy, options):
         ({"location": "moon"}, "location must be"),
         ({"location": "host", "policy": "stitch"}, "location='host' needs the policy \"lake\""),
         ({"location": "host", "spill": "host"}, "on the host already"),
-        ({"handle_type": "fabric"}, "IMEX"),
         ({"handle_type": "win32"}, "Windows"),
         ({"handle_type": "win32_kmt"}, "Windows"),
         ({"handle_type": "fd"}, "posix_fd"),
