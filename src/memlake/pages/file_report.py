@@ -38,6 +38,7 @@ __all__ = ["FileReport", "ReportWishes", "file_report"]
 
 _MOST_SITES = 500
 _MOST_POOLS = 100
+_MOST_STEPS = 4000
 _MOST_SAMPLES = 100_000
 
 
@@ -231,7 +232,9 @@ def _head(trace: Trace, name: str, found: Overview, compared: Comparison, advice
         "at_end": None
         if found.at_end is None
         else [[part.name, part.nbytes, part.meaning] for part in found.at_end.parts],
-        "steps": [[step.number, step.start, step.stop, step.peak_live, step.end_live] for step in found.steps],
+        "steps": [
+            [step.number, step.start, step.stop, step.peak_live, step.end_live] for step in found.steps[:_MOST_STEPS]
+        ],
         "steps_known_by": found.steps_known_by,
         "pools": dict(list(found.private_pools.items())[:_MOST_POOLS]),
         "free_in_pools": compared.free_in_private_pools,

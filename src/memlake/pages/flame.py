@@ -24,6 +24,8 @@ _LONGEST = 300
 _EARLIER = -1
 """Stands for the stack of an allocation from before the recording, which has none."""
 _DEEPEST = 200
+_MOST_NODES = 20_000
+"""A forged file may have a million different stacks."""
 
 
 @dataclass
@@ -121,6 +123,8 @@ def _write(root: _Node, columns: dict[str, list[Any]], smallest: float) -> None:
             columns[name].append(value)
         children = sorted(node.below.values(), key=lambda child: (-child.nbytes, child.name, child.file))
         large = [child for child in children if child.nbytes >= smallest]
+        if place + len(waiting) + len(large) > _MOST_NODES:
+            large = []
         small = children[len(large) :]
         if small:
             nbytes, count = sum(child.nbytes for child in small), sum(child.count for child in small)

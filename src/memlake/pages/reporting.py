@@ -32,6 +32,7 @@ _WITH_MAP = 4
 """So many files get an address map; more would make the page too large. The others get everything else."""
 _PIECES = 600_000
 _SAMPLES = 8192
+_MOST_ROWS = 100
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Report:
             "sentence": self.sentence,
             "unreadable": list(self.unreadable),
             "files": [one.figures for one in self.files],
-            "diff": None if self.difference is None else self.difference.to_json(),
+            "diff": None if self.difference is None else _shown(self.difference),
         }
         return document_of(self.title, data, self._blobs, [_plain(one) for one in self.files])
 
@@ -182,6 +183,15 @@ def report_of_diff(
         file_report(trace, name, wishes, blobs, progress) for trace, name in zip((before, after), names, strict=True)
     )
     return Report(files, f"{names[0]} and {names[1]}", difference.sentence, (), difference, blobs)
+
+
+def _shown(found: Diff) -> dict[str, Any]:
+    """Returns what the page shows of a difference: the call sites that grew the most, and that shrank the most."""
+    whole = found.to_json()
+    for growth in (whole["peak"], whole["end"]):
+        if growth is not None and len(growth["rows"]) > 2 * _MOST_ROWS:
+            growth["rows"] = growth["rows"][:_MOST_ROWS] + growth["rows"][-_MOST_ROWS:]
+    return {name: whole[name] for name in ("a", "b", "peak", "end", "sentence", "notes")}
 
 
 def _plain(one: FileReport) -> tuple[str, str]:

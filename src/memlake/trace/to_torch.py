@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 import re
 from collections import defaultdict
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from memlake.trace.streams import handles_of
 if TYPE_CHECKING:
     from typing import BinaryIO
 
+    import numpy.typing as npt
+
     from memlake.trace.trace import Trace
 
 __all__ = ["lost_in_snapshot", "write_snapshot"]
@@ -33,6 +36,8 @@ _STATES = {"live": "active_allocated", "pending": "active_awaiting_free", "free"
 _SMALLEST_DEVICE = 2**40
 _LARGEST_DEVICE = 2**44
 _FIRST_ADDRESS = 0x7F0000000000
+# More devices than a machine has; a forged file may name any number.
+_MOST_DEVICES = 4096
 _NEWEST = (2, 13)
 # What PyTorch has written since which version.
 _TIMES, _SETTINGS, _ANNOTATIONS = (2, 2), (2, 3), (2, 6)
@@ -97,7 +102,7 @@ class _Snapshot:
         self._handles = handles_of(self._metadata, int(trace.stream.max(initial=0)))
         self._frames: dict[int, list[dict[str, Any]]] = {}
         device = self._metadata.get("device")
-        self._device = device if type(device) is int else 0
+        self._device = device if type(device) is int and 0 <= device < _MOST_DEVICES else 0
 
     def whole(self) -> dict[str, Any]:
         """Returns the snapshot as PyTorch would pickle it."""
@@ -111,7 +116,7 @@ class _Snapshot:
         if self._version >= _ANNOTATIONS:
             snapshot["external_annotations"] = self._annotations()
         others = self._metadata.get("others")
-        return snapshot | (others if isinstance(others, dict) else {})
+        return (others if isinstance(others, dict) else {}) | snapshot
 
     def _events(self) -> list[dict[str, Any]]:
         trace = self._trace
@@ -119,7 +124,7 @@ class _Snapshot:
         for event in self._recorded.events:
             between[event.row].append(event)
         refused = refused_rows(trace)
-        births = np.flatnonzero(trace.op == Op.ALLOCATE.value)
+        births = self._births
         done = set(trace.id[trace.op == Op.EVENT_DONE.value].tolist())
         shared = set(trace.id[trace.op == Op.RECORD_STREAM.value].tolist())
         carried = trace.num_carried
@@ -145,10 +150,12 @@ class _Snapshot:
 
     def _is_pending(self, id: int, shared: set[int]) -> bool:
         """Whether a freed block still waits for a stream at the end of the record."""
-        if not hasattr(self, "_pending"):
-            blocks = (block for segment in self._recorded.final for block in segment.blocks)
-            self._pending = {block.id for block in blocks if block.state == "pending"}
         return id in shared and id in self._pending
+
+    @cached_property
+    def _pending(self) -> set[int | None]:
+        blocks = (block for segment in self._recorded.final for block in segment.blocks)
+        return {block.id for block in blocks if block.state == "pending"}
 
     def _event(self, action: str, row: int, born: int) -> dict[str, Any]:
         """Returns the event of a row about the allocation that was made in the row `born`."""
@@ -243,11 +250,9 @@ class _Snapshot:
             "frames": frames,
         }
 
-    @property
-    def _births(self) -> Any:
-        if not hasattr(self, "_all_births"):
-            self._all_births = np.flatnonzero(self._trace.op == Op.ALLOCATE.value)
-        return self._all_births
+    @cached_property
+    def _births(self) -> npt.NDArray[np.int64]:
+        return np.flatnonzero(self._trace.op == Op.ALLOCATE.value)
 
     def _annotations(self) -> list[dict[str, Any]]:
         context = self._trace.context

@@ -163,6 +163,17 @@ def test_a_flame_graph_adds_up_and_joins_what_is_too_small(tmp_path):
     assert "c_main" in flame_of(trace, live, only_python=False)["name"]
 
 
+def test_a_million_different_stacks_do_not_make_a_page_large(tmp_path):
+    job = TorchJob(100_000)
+    for number in range(3000):
+        job.frames_now = [{"filename": f"/a/{depth}.py", "line": number, "name": f"f{number}"} for depth in range(20)]
+        job.alloc(10)
+    trace = Trace.load(job.save(tmp_path / "a.pickle"))
+    tree = flame_of(trace, live_after(trace, len(trace) - 1), only_python=True)
+    assert len(tree["name"]) < 25_000
+    assert tree["bytes"][0] == 3000 * 10 * 2**20
+
+
 def test_ranks_are_in_one_report_the_worst_first(tmp_path):
     roomy_job(300).save(tmp_path / "rank0.pickle")
     scattered_job().save(tmp_path / "rank1.pickle")

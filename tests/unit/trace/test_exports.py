@@ -43,6 +43,13 @@ def test_a_snapshot_is_written_as_it_was_read(job, torch, tmp_path):
     assert lost_in(trace, "b.pickle") == []
 
 
+def test_a_forged_number_of_a_device_makes_no_large_file(tmp_path):
+    trace = Trace([Op.ALLOCATE], [0], [100], metadata={"device": 10**12, "streams": ["x"], "others": {"segments": 1}})
+    trace.save(tmp_path / "a.pickle")
+    assert (tmp_path / "a.pickle").stat().st_size < 10_000
+    assert Trace.load(tmp_path / "a.pickle").bytes.tolist() == [100]
+
+
 def test_a_snapshot_goes_through_memlakes_own_file(tmp_path):
     trace = Trace.load(scattered_job().save(tmp_path / "a.pickle"))
     trace.save(tmp_path / "b.npz")
