@@ -69,12 +69,17 @@ class PublishFolder:
         A program that was started outside a session has no ``$XDG_RUNTIME_DIR``, so a reader looks into both.
 
         Raises:
-            ConfigError: if one of them must not be used.
+            ConfigError: if the first of them, in which this process would publish, must not be used. Another one that
+                must not be used has no sockets of this user.
         """
-        for path in _candidates():
+        for place, path in enumerate(_candidates()):
             try:
                 folder = cls(path)
             except OSError:
+                continue
+            except ConfigError:
+                if place == 0:
+                    raise
                 continue
             with folder:
                 yield folder

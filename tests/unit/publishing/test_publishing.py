@@ -287,6 +287,18 @@ def test_a_hidden_socket_is_not_asked(runtime):
     unbound.close()
 
 
+def test_a_folder_in_tmp_that_somebody_else_has_made_is_left_alone(program):
+    path = Path(f"/tmp/memlake-{os.geteuid()}")
+    if os.path.lexists(path):
+        pytest.skip("this user publishes in /tmp at the moment")
+    path.mkdir()
+    path.chmod(0o755)
+    try:
+        assert [one.process for one in read()] == [program.process.pid]
+    finally:
+        path.rmdir()
+
+
 def test_processes_without_a_session_are_found_too(runtime, start, monkeypatch):
     if os.path.lexists(f"/tmp/memlake-{os.geteuid()}"):
         pytest.skip("this user publishes in /tmp at the moment")
