@@ -293,8 +293,8 @@ MEMLAKE_API int memlake_pool_visit_graph_blocks(memlake_pool* pool,
 MEMLAKE_API void* memlake_torch_malloc(ssize_t size, int device, void* stream);
 
 /* Since version 2. As memlake_torch_malloc(), but a failure is one of PyTorch's own C++ exceptions: for a lack of
- * memory the one that Python sees as torch.OutOfMemoryError. The pool counts by size from its first request on. Only for
- * PyTorch, and only if memlake_torch_can_throw(). */
+ * memory the one that Python sees as torch.OutOfMemoryError. The pool counts by size from its first request on. Only
+ * for PyTorch, and only if memlake_torch_can_throw(). */
 MEMLAKE_API void* memlake_torch_malloc_or_throw(ssize_t size, int device, void* stream);
 
 /* Since version 2. 1 if this process has a PyTorch whose exceptions can be thrown, else 0. */
