@@ -1,8 +1,9 @@
 """The second door: PyTorch's pluggable allocator, for machines without a C++ compiler and without a prebuilt shim.
 
 PyTorch gives such an allocator no statistics, no history and no private pools. Here ``torch.cuda.memory_*`` is answered
-by memlake, and what cannot work says so instead of showing zeros: graphs, ``MemPool``, the history. A failed request is
-torch.OutOfMemoryError, never a null pointer. The door can only be used before CUDA has started, and stays.
+by memlake, and what cannot work says so instead of showing zeros: graphs, ``MemPool``, the history. Only the profiler
+shows no memory in silence. A failed request is torch.OutOfMemoryError, never a null pointer. The door can only be used
+before CUDA has started, and stays.
 """
 
 from __future__ import annotations
@@ -91,6 +92,7 @@ class PluggableDoor:
         for name, what in {
             "_cuda_memorySnapshot": "a snapshot",
             "_cuda_record_memory_history": "the history of the memory",
+            "_cuda_record_memory_history_legacy": "the history of the memory",
             "_cuda_attach_out_of_memory_observer": "an observer of out-of-memory errors",
         }.items():
             setattr(module, name, _refusal(what))
