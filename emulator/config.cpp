@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t kLargestDevice = std::uint64_t{1} << 44;  // 16 TiB; the address window has 32 TiB
 constexpr std::uint64_t kPoolStep = std::uint64_t{2} << 20;
-constexpr int kMostDevices = 64;
+constexpr std::size_t kMostDevices = 64;
 
 constexpr std::array<std::pair<std::string_view, Switch>, 7> kSwitches{{
     {"map_across_reservations", Switch::map_across_reservations},
@@ -70,6 +70,21 @@ std::uint64_t parse_bytes(std::string_view key, std::string_view value) {
     invalid("emulator configuration: ", key, "=", value, " is not a size such as 8GiB, 512MB or a number of bytes");
   if (number > UINT64_MAX / factor) invalid("emulator configuration: ", key, "=", value, " is too large");
   return number * factor;
+}
+
+/// One size for all devices, or one for each, joined by '/'.
+std::vector<std::uint64_t> parse_sizes(std::string_view key, std::string_view value) {
+  std::vector<std::uint64_t> sizes;
+  for (const auto one : split(value, '/')) sizes.push_back(parse_bytes(key, trimmed(one)));
+  return sizes;
+}
+
+/// The size of one device.
+std::uint64_t size_at(std::string_view key, const std::vector<std::uint64_t>& sizes, int devices, std::size_t place) {
+  if (sizes.size() != 1 && sizes.size() != static_cast<std::size_t>(devices))
+    invalid("emulator configuration: ", key, " has ", sizes.size(), " sizes for ", devices,
+            devices == 1 ? " device" : " devices", "; write one size for all, or one for each joined by '/'");
+  return sizes.size() == 1 ? sizes.front() : sizes[place];
 }
 
 template <class Choice>
@@ -148,6 +163,10 @@ void check(const DeviceConfig& device) {
 GroupConfig parse_config(std::string_view config) {
   GroupConfig group;
   std::string_view peers = "all";
+  std::vector<std::uint64_t> memory{group.device.memory};
+  std::vector<std::uint64_t> granularity{group.device.granularity};
+  std::vector<std::uint64_t> recommended{0};  // the same as the granularity
+  std::optional<int> devices;
   for (const auto part : split(config, ',')) {
     if (trimmed(part).empty()) continue;
     const auto equals = part.find('=');
@@ -160,13 +179,13 @@ GroupConfig parse_config(std::string_view config) {
       const auto count = parse_number(key, value, "a number of devices");
       if (count < 1 || count > kMostDevices)
         invalid("emulator configuration: devices=", value, " is not between 1 and ", kMostDevices);
-      group.devices = static_cast<int>(count);
+      devices = static_cast<int>(count);
     } else if (key == "memory") {
-      device.memory = parse_bytes(key, value);
+      memory = parse_sizes(key, value);
     } else if (key == "granularity") {
-      device.granularity = parse_bytes(key, value);
+      granularity = parse_sizes(key, value);
     } else if (key == "recommended") {
-      device.recommended = parse_bytes(key, value);
+      recommended = parse_sizes(key, value);
     } else if (key == "peers") {
       peers = value;
     } else if (key == "profile") {
@@ -208,9 +227,20 @@ GroupConfig parse_config(std::string_view config) {
       invalid("emulator configuration: unknown key '", key, "'; the keys are ", kKeys);
     }
   }
-  if (group.device.recommended == 0) group.device.recommended = group.device.granularity;
   if (group.device.profile == Profile::nvidia) group.device.relaxed |= kNvidiaRelaxes;
-  check(group.device);
+  const std::size_t longest = std::max({memory.size(), granularity.size(), recommended.size()});
+  if (!devices && longest > kMostDevices)
+    invalid("emulator configuration: sizes for ", longest, " devices; a group has at most ", kMostDevices);
+  group.devices = devices.value_or(static_cast<int>(longest));
+  for (std::size_t i = 0; i < static_cast<std::size_t>(group.devices); ++i) {
+    const std::uint64_t granule = size_at("granularity", granularity, group.devices, i);
+    const std::uint64_t wished = size_at("recommended", recommended, group.devices, i);
+    group.sizes.push_back({.memory = size_at("memory", memory, group.devices, i),
+                           .granularity = granule,
+                           .recommended = wished == 0 ? granule : wished});
+    check(group.device_at(i));
+  }
+  group.device = group.device_at(0);
   group.peers = parse_peers(peers, group.devices);
   return group;
 }

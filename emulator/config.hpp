@@ -72,12 +72,29 @@ struct DeviceConfig {
 };
 
 struct GroupConfig {
+  /// The settings in which the devices of a group may differ.
+  struct Sizes {
+    std::uint64_t memory;
+    std::uint64_t granularity;
+    std::uint64_t recommended;
+  };
+
   int devices = 1;
-  DeviceConfig device;
+  DeviceConfig device;                   ///< of all devices; the sizes are those of the first one
+  std::vector<Sizes> sizes;              ///< of each device
   std::vector<std::vector<bool>> peers;  ///< peers[i][j]: device i of the group can access the memory of device j
   std::optional<int> driver_version;
   bool report_at_exit = false;
   std::string ledger_file;
+
+  /// The settings of one device, by its place in the group.
+  [[nodiscard]] DeviceConfig device_at(std::size_t place) const {
+    DeviceConfig one = device;
+    one.memory = sizes[place].memory;
+    one.granularity = sizes[place].granularity;
+    one.recommended = sizes[place].recommended;
+    return one;
+  }
 };
 
 /// Parses "key=value,key=value". Throws Refusal with a sentence that names the bad key or value and the valid ones.

@@ -137,7 +137,7 @@ int Devices::add(const GroupConfig& group, std::span<const int> visible) {
   for (const int place : visible) {
     auto device = std::make_unique<Device>(Device{.ordinal = first + static_cast<int>(made.size()),
                                                   .number = next_number_ + place,
-                                                  .config = group.device,
+                                                  .config = group.device_at(static_cast<std::size_t>(place)),
                                                   .peers = {}});
     for (std::size_t other = 0; other < visible.size(); ++other)
       if (other != made.size() &&

@@ -46,13 +46,19 @@ def add_to(commands: _Commands) -> None:
     defaults = EmulatorConfig()
     devices = parser.add_argument_group("devices")
     devices.add_argument(
-        "--devices", metavar="N", default=str(defaults.devices), help="how many (default: %(default)s)"
+        "--devices", metavar="N", help="how many (default: as many as sizes are given for each device, or 1)"
     )
     devices.add_argument(
-        "--memory", metavar="SIZE", default=defaults.memory, help="the memory of each device (default: %(default)s)"
+        "--memory",
+        metavar="SIZE",
+        default=defaults.memory,
+        help="the memory of all devices, or of each as 8GiB/16GiB (default: %(default)s)",
     )
     devices.add_argument(
-        "--granularity", metavar="SIZE", default=defaults.granularity, help="the granule (default: %(default)s)"
+        "--granularity",
+        metavar="SIZE",
+        default=defaults.granularity,
+        help="the granule, of all or of each (default: %(default)s)",
     )
     devices.add_argument(
         "--recommended-granularity",
@@ -130,7 +136,15 @@ def _run(arguments: argparse.Namespace) -> NoReturn:
         raise ConfigError(f"cannot run {command[0]!r}: there is no such program")
     settings = _settings(arguments)
     _check(settings)
-    os.execve(program, command, os.environ | _environment(settings))
+    try:
+        os.execve(program, command, os.environ | _environment(settings))
+    except OSError as error:
+        raise ConfigError(f"cannot run {program!r}: {error.strerror}") from None
+
+
+def _sizes(text: str) -> str | list[str]:
+    """Splits ``8GiB/16GiB`` into one size for each device."""
+    return text.split("/") if "/" in text else text
 
 
 def _settings(arguments: argparse.Namespace) -> str:
@@ -143,12 +157,14 @@ def _settings(arguments: argparse.Namespace) -> str:
     }
     chosen = dict(settings_of(arguments.hardware)) | {key: value for key, value in given.items() if value is not None}
     config = EmulatorConfig(
-        devices=_whole_number("--devices", arguments.devices),
-        memory=arguments.memory,
+        devices=None if arguments.devices is None else _whole_number("--devices", arguments.devices),
+        memory=_sizes(arguments.memory),
         backing=arguments.backing,
         peers=arguments.peers,
-        granularity=arguments.granularity,
-        recommended_granularity=arguments.recommended_granularity,
+        granularity=_sizes(arguments.granularity),
+        recommended_granularity=None
+        if arguments.recommended_granularity is None
+        else _sizes(arguments.recommended_granularity),
         profile=arguments.profile,
         relax=arguments.relax,
         pool_segment=arguments.pool_segment,

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from memlake.errors import ConfigError
 from memlake.units import Size, parse_bytes
 
-__all__ = ["EmulatorConfig", "Peers"]
+__all__ = ["EmulatorConfig", "Peers", "Sizes"]
+
+Sizes = Size | Sequence[Size]
+"""One size for all devices, or one for each."""
 
 Peers = str | Sequence[Sequence[bool]]
 """``"all"``, ``"none"``, or a matrix: row i tells whose memory device i can access."""
@@ -18,15 +21,16 @@ Peers = str | Sequence[Sequence[bool]]
 class EmulatorConfig:
     """The settings of emulated devices. The fields are the keys of ``MEMLAKE_EMULATOR``.
 
-    This class checks only what it must know to write the text. The emulator checks the values.
+    This class checks only what it must know to write the text. The emulator checks the values. Without `devices` there
+    are as many devices as the longest list of sizes has, or one.
     """
 
-    devices: int = 1
-    memory: Size = "8GiB"
+    devices: int | None = None
+    memory: Sizes = "8GiB"
     backing: str = "host"
     peers: Peers = "all"
-    granularity: Size = "2MiB"
-    recommended_granularity: Size | None = None
+    granularity: Sizes = "2MiB"
+    recommended_granularity: Sizes | None = None
     profile: str = "strict"
     relax: Sequence[str] = field(default=())
     streams: str = "threads"
@@ -40,15 +44,14 @@ class EmulatorConfig:
     name: str | None = None
 
     def to_text(self) -> str:
-        """Returns the text form, ``"devices=2,memory=8589934592,..."``, as in ``MEMLAKE_EMULATOR``.
+        """Returns the text form, ``"memory=8589934592/17179869184,..."``, as in ``MEMLAKE_EMULATOR``.
 
         Raises:
             ConfigError: if a value cannot be written in this syntax.
         """
         entries = {
-            "devices": str(_whole_number("devices", self.devices)),
-            "memory": str(parse_bytes(self.memory, what="memory")),
-            "granularity": str(parse_bytes(self.granularity, what="granularity")),
+            "memory": _sizes_text("memory", self.memory),
+            "granularity": _sizes_text("granularity", self.granularity),
             "peers": _peers_text(self.peers),
             "profile": self.profile,
             "backing": self.backing,
@@ -59,8 +62,10 @@ class EmulatorConfig:
             "poison": "on" if self.poison else "off",
             "kernels": self.kernels,
         }
+        if self.devices is not None:
+            entries["devices"] = str(_whole_number("devices", self.devices))
         if self.recommended_granularity is not None:
-            entries["recommended"] = str(parse_bytes(self.recommended_granularity, what="recommended_granularity"))
+            entries["recommended"] = _sizes_text("recommended_granularity", self.recommended_granularity)
         if self.relax:
             entries["relax"] = _joined("relax", self.relax)
         if self.lacks:
@@ -76,6 +81,14 @@ def _whole_number(key: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ConfigError(f"{key} must be a whole number of at least 1, got {value!r}")
     return value
+
+
+def _sizes_text(key: str, sizes: Sizes) -> str:
+    if not isinstance(sizes, Sequence) or isinstance(sizes, str):
+        return str(parse_bytes(sizes, what=key))
+    if not sizes:
+        raise ConfigError(f"{key} must be a size, or one size for each device; the list is empty")
+    return "/".join(str(parse_bytes(size, what=key)) for size in sizes)
 
 
 def _plain(key: str, value: object) -> str:

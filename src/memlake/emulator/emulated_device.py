@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, overload
 
 from memlake import _native
 from memlake.device.device import Device, devices_of
-from memlake.emulator.config import EmulatorConfig, Peers
+from memlake.emulator.config import EmulatorConfig, Peers, Sizes
 from memlake.emulator.driver_ledger import Ledger, ledger
 from memlake.emulator.hardware import settings_of
 from memlake.errors import ConfigError, InvalidFree
@@ -21,13 +21,13 @@ __all__ = ["EmulatedDevice", "EmulatedDevices", "emulate", "emulated_devices"]
 
 
 def emulate(
-    devices: int = 1,
-    memory: Size = "8GiB",
+    devices: int | None = None,
+    memory: Sizes = "8GiB",
     *,
     backing: str = "host",
     peers: Peers = "all",
-    granularity: Size = "2MiB",
-    recommended_granularity: Size | None = None,
+    granularity: Sizes = "2MiB",
+    recommended_granularity: Sizes | None = None,
     profile: str = "strict",
     relax: Sequence[str] = (),
     streams: str = "threads",
@@ -47,14 +47,15 @@ def emulate(
     access each other's memory. Emulated memory takes host memory only where it is written.
 
     Args:
-        devices: the number of devices.
-        memory: the physical memory of each device.
+        devices: the number of devices. None: as many as the longest list of sizes has, or one.
+        memory: the physical memory of each device: one size for all, or a list with one for each, such as
+            ``["8GiB", "16GiB"]``.
         backing: ``"host"``: the bytes exist in host memory. ``"none"``: the emulator keeps only the bookkeeping, so a
             device may be larger than the memory of this machine.
         peers: which devices can access each other's memory: ``"all"``, ``"none"``, or a square matrix of booleans
             (row i: the devices whose memory device i can access).
-        granularity: the allocation granularity.
-        recommended_granularity: the recommended granularity. None: the same as `granularity`.
+        granularity: the allocation granularity, of all devices or a list.
+        recommended_granularity: the recommended granularity, of all devices or a list. None: the same as `granularity`.
         profile: ``"strict"`` refuses calls on which real drivers differ or are undocumented. ``"nvidia"`` answers them
             as observed on NVIDIA's driver.
         relax: names of rules of the strict profile to relax; docs/reference/emulator.md lists them.

@@ -87,6 +87,24 @@ TEST(peers_are_all_none_or_a_matrix_and_never_itself) {
   EXPECT(!parse_config("devices=3,peers=none").peers[0][2]);
 }
 
+TEST(devices_of_a_group_may_differ_in_their_sizes) {
+  const GroupConfig group = parse_config("memory=8GiB/16GiB,granularity=2MiB / 4MiB,recommended=8MiB,poison=on");
+  EXPECT_EQ(group.devices, 2);
+  EXPECT_EQ(group.device_at(0).memory, std::uint64_t{8} << 30);
+  EXPECT_EQ(group.device_at(1).memory, std::uint64_t{16} << 30);
+  EXPECT_EQ(group.device_at(0).granularity, std::uint64_t{2} << 20);
+  EXPECT_EQ(group.device_at(1).granularity, std::uint64_t{4} << 20);
+  EXPECT_EQ(group.device_at(1).recommended, std::uint64_t{8} << 20);
+  EXPECT(group.device_at(1).poison);
+  EXPECT_EQ(parse_config("memory=1GiB,devices=3").device_at(2).memory, std::uint64_t{1} << 30);
+  const std::string advice = "; write one size for all, or one for each joined by '/'";
+  expect_refusal("devices=3,memory=1GiB/2GiB", "memory has 2 sizes for 3 devices" + advice);
+  expect_refusal("memory=1GiB/2GiB,granularity=2MiB/2MiB/2MiB", "memory has 2 sizes for 3 devices" + advice);
+  expect_refusal("memory=1GiB/", "memory= is not a size such as 8GiB, 512MB or a number of bytes");
+  expect_refusal("memory=1GiB/1MiB",
+                 "memory=1048576 is not between the granularity 2097152 and 17592186044416 bytes (16 TiB)");
+}
+
 TEST(every_wrong_word_of_the_configuration_is_named_with_what_is_possible) {
   const std::string keys =
       "devices, memory, granularity, recommended, peers, profile, relax, backing, streams, aliasing, lacks, fabric, "

@@ -92,6 +92,23 @@ def test_bad_input_is_told_before_the_program_starts(arguments, named):
     assert "Traceback" not in done.stderr
 
 
+def test_a_file_that_is_no_program_is_told(tmp_path):
+    for content, rights, reason in ((b"\x7fELF?", 0o755, "Exec format error"), (b"", 0o644, "no such program")):
+        path = tmp_path / "file"
+        path.write_bytes(content)
+        path.chmod(rights)
+        done = emulate("--", str(path))
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"memlake: error: cannot run '{path}'")
+        assert reason in done.stderr
+
+
+def test_devices_may_differ():
+    program = "import memlake; print([gpu.total_memory >> 20 for gpu in memlake.devices()])"
+    done = emulate("--memory", "64MiB/128MiB", "--granularity", "2MiB/4MiB", "--", sys.executable, "-c", program)
+    assert (done.returncode, done.stdout) == (0, "[64, 128]\n"), done
+
+
 def test_help_says_which_programs_cannot_run_on_it():
     done = emulate("--help")
     assert done.returncode == 0

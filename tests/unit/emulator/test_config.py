@@ -41,6 +41,19 @@ def test_the_text_is_in_the_syntax_of_the_environment_variable():
     }
 
 
+def test_each_device_may_have_a_size():
+    text = EmulatorConfig(
+        memory=["8GiB", 2**30], granularity=("2MiB", "4MiB"), recommended_granularity="8MiB"
+    ).to_text()
+    entries = dict(entry.split("=") for entry in text.split(","))
+    assert "devices" not in entries
+    assert entries["memory"] == f"{2**33}/{2**30}"
+    assert entries["granularity"] == f"{2**21}/{2**22}"
+    assert entries["recommended"] == str(2**23)
+    with pytest.raises(ConfigError, match="memory must be a size, or one size for each device"):
+        EmulatorConfig(memory=[]).to_text()
+
+
 @pytest.mark.parametrize("value", ["a,b", "a=b", "two\nlines", "", 3, None])
 def test_a_value_cannot_be_mistaken_for_syntax(value):
     with pytest.raises(ConfigError, match="profile"):

@@ -5,6 +5,18 @@ from memlake import ConfigError, InvalidFree
 from memlake.emulator.emulated_device import EmulatedDevices, require_emulated
 
 
+def test_devices_of_one_call_may_differ(memlake_emulator):
+    small, large = memlake_emulator.emulate(memory=["64MiB", "128MiB"], granularity=["2MiB", "4MiB"])
+    assert (small.total_memory, large.total_memory) == (64 * 2**20, 128 * 2**20)
+    assert (small.granularity, large.granularity) == (2**21, 2**22)
+    assert small.can_access(large)
+    with memlake.Pool([small, large]) as pool, pool.allocate("150MiB") as buffer:
+        buffer.fill(3)
+        assert {piece.device for piece in buffer.pieces} == {small, large}
+    with pytest.raises(ConfigError, match="memory has 2 sizes for 3 devices"):
+        memlake_emulator.emulate(devices=3, memory=["64MiB", "128MiB"])
+
+
 def test_emulate_gives_devices_to_unpack(memlake_emulator):
     a, b = memlake_emulator.emulate(devices=2, memory="64MiB", name="toy")
     assert a.name.startswith("toy")
