@@ -48,6 +48,20 @@ class Source:
         """Returns the error for a fault of this file."""
         return TraceFileError(reason, self.path, place, hint)
 
+    def require_memory(self, needed: int, place: str) -> None:
+        """Checks the memory that the rows read so far need, in addition to the file. A small file may have many rows.
+
+        Raises:
+            TraceError: if the file and the rows need more than the limit.
+        """
+        if len(self.data) + needed > self.memory_limit:
+            raise self.error(
+                f"has so many rows that it needs more than the {format_bytes(self.memory_limit)} of memory that are "
+                "allowed",
+                place,
+                hint="raise memory_limit if you trust it",
+            )
+
 
 class _Reader:
     """Reads one open file, plain or gzip, in two parts: the head, then the rest within the limit."""

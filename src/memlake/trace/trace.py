@@ -370,6 +370,8 @@ class Trace:
     __hash__ = None  # type: ignore[assignment]  # equal by content, and content is large
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_columns"):  # a debugger shows an object whose constructor failed
+            return "<memlake.Trace (not made)>"
         parts = [
             _count(len(self), "row"),
             _count(self.num_allocations, "allocation"),

@@ -89,13 +89,29 @@ def test_failures_are_recorded_and_null_pointers_left_out(load):
         ("1,yesterday,allocate,0x200,1,0", "has the time 'yesterday', which is not like"),
         ("1,00:00:00.000000,free,0x200,1,0", "frees 0x200, which is not allocated"),
         ("1,00:00:00.000000,allocate,0x100,1,0", "allocates 0x100, which line 2 allocated"),
-        ("1" * 20000, "cells and not 6"),
+        ("1" * 20000, "has more than 10000 bytes, which no row has"),
     ],
 )
 def test_a_wrong_line_is_named_with_its_number(load, line, reason):
     with pytest.raises(TraceError, match=reason) as caught:
         load(HEADER + "1,00:00:00.000000,allocate,0x100,1,0\n" + line + "\n")
     assert caught.value.place == "line 3"
+
+
+def test_a_first_line_that_is_too_long_is_named(load):
+    with pytest.raises(TraceError, match=r"line 1: .* has more than 10000 bytes"):
+        load("1,14:21:19.998533,allocate,0x7f00,512,0x0" + " " * 10000 + "\n")
+
+
+def test_rows_count_against_the_memory_limit(load):
+    count = 2**16
+    rows = "".join(f"1,00:00:00.000000,allocate,{512 * n + 512:x},1,0\n" for n in range(count))
+    with pytest.raises(TraceError, match=f"line {count}: has so many rows that it needs more than the 16 MiB"):
+        load(HEADER + rows, memory_limit="16MiB")
+    assert len(load(HEADER + rows, memory_limit="64MiB")) == count
+    failures = "1,00:00:00.000000,allocate failure,0,1,0\n" * count
+    with pytest.raises(TraceError, match="raise memory_limit if you trust it"):
+        load(HEADER + failures, memory_limit="24MiB")
 
 
 def test_more_streams_than_a_trace_can_number_are_refused(load):

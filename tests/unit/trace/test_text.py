@@ -1,3 +1,5 @@
+import gzip
+
 import pytest
 
 from memlake import Trace, TraceError
@@ -34,6 +36,15 @@ def test_the_stream_of_an_allocation_may_be_left_out(load):
 
 def test_comments_alone_are_an_empty_trace(load):
     assert len(load("# nothing happened\n")) == 0
+
+
+def test_rows_count_against_the_memory_limit_also_in_a_file_that_packs_well(load):
+    count = 2**17
+    packed = gzip.compress(b"y\n" * count)
+    assert len(packed) < 1000
+    with pytest.raises(TraceError, match="line 65536: has so many rows that it needs more than the 4 MiB of memory"):
+        load(packed, memory_limit="4MiB")
+    assert len(load(packed, memory_limit="16MiB")) == count
 
 
 @pytest.mark.parametrize(
