@@ -19,7 +19,7 @@ All of these exceptions can be pickled.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 __all__ = [
     "BrokenInvariant",
@@ -35,14 +35,6 @@ __all__ = [
 ]
 
 
-_OF_DETAILS = frozenset(
-    {
-        *("asked", "limit", "held", "live", "pending", "free", "largest_contiguous", "largest_stitchable"),
-        *("pending_on", "tried", "reason", "binds", "hint"),
-    }
-)
-
-
 class MemlakeError(Exception):
     """The base class of all exceptions of memlake."""
 
@@ -53,10 +45,24 @@ class OutOfMemory(MemlakeError, MemoryError):  # noqa: N818
     If a driver call outside a pool runs out of memory, the exception is a `DriverError` with `is_out_of_memory` True.
 
     Attributes:
-        details: a `memlake.pool.shortage.Shortage` with the figures of the message, or None. These figures are also
-            attributes of the exception itself: `asked`, `limit`, `held`, `free`, `largest_contiguous`,
-            `largest_stitchable`, `pending_on`, `tried`, `reason`, `binds`, `hint`.
+        details: a `memlake.pool.shortage.Shortage` with the figures of the message, or None. The other attributes are
+            figures of it; `Shortage` explains them. Without details the exception does not have them.
     """
+
+    details: Any
+    asked: int
+    limit: int
+    held: int
+    live: int
+    pending: int
+    free: int
+    largest_contiguous: int
+    largest_stitchable: int
+    pending_on: dict[int, int]
+    tried: tuple[str, ...]
+    reason: str
+    binds: str
+    hint: str
 
     def __init__(self, message: str, details: Any = None) -> None:
         super().__init__(message, details)
@@ -65,10 +71,12 @@ class OutOfMemory(MemlakeError, MemoryError):  # noqa: N818
     def __str__(self) -> str:
         return str(self.args[0])
 
-    def __getattr__(self, name: str) -> Any:
-        if name in _OF_DETAILS and self.details is not None:
-            return getattr(self.details, name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    if not TYPE_CHECKING:  # a checker knows the attributes by the annotations above, and no others
+
+        def __getattr__(self, name: str) -> Any:
+            if name in OutOfMemory.__annotations__ and name != "details" and self.details is not None:
+                return getattr(self.details, name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 class InvalidFree(MemlakeError):  # noqa: N818

@@ -247,7 +247,10 @@ class Device(FactoryMade):
         kind = type(self).__name__
         if not self._core.is_open:
             return f"{kind}(ordinal={self.ordinal}, closed)"
-        return f"{kind}(ordinal={self.ordinal}, name={self.name!r})"
+        try:
+            return f"{kind}(ordinal={self.ordinal}, name={self.name!r})"
+        except (ClosedError, DriverError):  # a forked child cannot ask the driver
+            return f"{kind}(ordinal={self.ordinal})"
 
 
 def open_core(device: Device) -> _native.Device:

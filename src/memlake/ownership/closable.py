@@ -1,4 +1,4 @@
-"""Objects that are closed, or otherwise ended, when a ``with`` block ends."""
+"""Objects that are closed, or otherwise ended, when a ``with`` or an ``async with`` block ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ __all__ = ["Closable", "Scoped"]
 
 
 class Scoped:
-    """A context manager that calls `_end_block` when its block ends."""
+    """A context manager that calls `_end_block` when its block ends.
+
+    At the end of an ``async with`` block a thread calls it, because it may wait for a device, and the event loop must
+    not.
+    """
 
     # No slots, and no abstract base class: native classes derive from it as well, with a metaclass of their own.
     __slots__ = ()
@@ -30,6 +34,16 @@ class Scoped:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._end_block(error)
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        import asyncio
+
+        await asyncio.to_thread(self.__exit__, kind, error, traceback)
 
 
 class Closable(Scoped):

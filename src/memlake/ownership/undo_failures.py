@@ -9,10 +9,13 @@ from __future__ import annotations
 import warnings
 
 from memlake import _native
+from memlake.logs import logger
 
 __all__ = ["install"]
 
 _ILLEGAL_ADDRESS = 700
+
+_log = logger("undo")
 
 
 def install() -> None:
@@ -23,8 +26,10 @@ def install() -> None:
 def _warn(call: str, code: int, detail: str, is_violation: bool) -> None:
     if code == _ILLEGAL_ADDRESS:
         return  # the context is lost; every call on it has already raised this error
+    text = f"an object that was dropped without close() could not be given back: {call} answered {code}: {detail}"
+    _log.warning("%s", text)
     warnings.warn(
-        f"an object that was dropped without close() could not be given back: {call} answered {code}: {detail}",
+        text,
         RuntimeWarning if is_violation else ResourceWarning,
         stacklevel=2,
     )

@@ -1,5 +1,8 @@
+import asyncio
+
 import pytest
 
+import memlake
 from memlake import emulator, vmm
 from memlake.ownership.closable import Closable
 
@@ -46,3 +49,31 @@ def test_an_error_inside_the_block_is_the_one_that_is_raised(gpu):
     with pytest.raises(ZeroDivisionError), gpu.create_stream() as stream:
         raise ZeroDivisionError
     assert not stream.is_open
+
+
+def test_an_async_block_closes_in_a_thread_so_that_the_event_loop_goes_on(gpu):
+    async def use() -> tuple[bool, bool, bool]:
+        async with memlake.Pool(gpu) as pool:
+            async with pool.allocate("2MiB") as buffer:
+                assert buffer.is_open
+            stream = gpu.create_stream()
+            gate = memlake.emulator.hold(stream)
+            kept = pool.allocate("2MiB", stream=stream)
+            kept.fill(1, stream=stream)
+            kept.close()
+            # The end of the block waits for the stream, and the loop opens its gate meanwhile.
+            asyncio.get_running_loop().call_soon(gate.open)
+        return buffer.is_open, pool.is_open, kept.is_open
+
+    assert asyncio.run(use()) == (False, False, False)
+
+
+def test_an_error_leaves_an_async_block_as_it_leaves_another(gpu):
+    async def fail(pool: memlake.Pool) -> None:
+        async with pool:
+            raise LookupError
+
+    pool = memlake.Pool(gpu)
+    with pytest.raises(LookupError):
+        asyncio.run(fail(pool))
+    assert not pool.is_open
