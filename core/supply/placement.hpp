@@ -7,7 +7,7 @@ namespace memlake {
 /// On which of several devices new memory is created.
 enum class Placement {
   fill,     ///< the first that has room
-  balance,  ///< the one of which the pool holds the smallest share
+  balance,  ///< the one of which the pool holds the smallest share; a block that fits on one device lies on one
   near,     ///< the device of the request's stream, then as fill
 };
 

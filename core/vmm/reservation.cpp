@@ -7,12 +7,21 @@
 
 namespace memlake {
 
+namespace {
+
+std::atomic<std::uint64_t> reserved_by_process{0};
+
+}  // namespace
+
+Bytes Reservation::of_process() noexcept { return {reserved_by_process.load(std::memory_order_relaxed)}; }
+
 Reservation::Reservation(std::shared_ptr<Device> device, Bytes size, Bytes alignment, Address hint)
     : device_(std::move(device)), range_{{0}, size} {
   Driver& driver = device_->driver();
   device_->context();
   check(driver, Call::cuMemAddressReserve,
         driver.cuMemAddressReserve(&range_.begin.value, size.count, alignment.count, hint.value, 0));
+  reserved_by_process.fetch_add(size.count, std::memory_order_relaxed);
 }
 
 Reservation::Reservation(Reservation&& other) noexcept
@@ -47,6 +56,7 @@ void Reservation::free() {
   if (!device_->is_of_this_process()) return;
   Driver& driver = device_->driver();
   check(driver, Call::cuMemAddressFree, driver.cuMemAddressFree(range_.begin.value, range_.size.count));
+  reserved_by_process.fetch_sub(range_.size.count, std::memory_order_relaxed);
 }
 
 }  // namespace memlake

@@ -35,6 +35,9 @@ class Reservation {
   /// cuMemAddressFree. Throws Error(invalid_free) while it has mappings.
   void close();
 
+  /// The addresses that all reservations of this process have, of all drivers.
+  [[nodiscard]] static Bytes of_process() noexcept;
+
  private:
   friend class Mapping;
   /// Counts a new mapping; throws Error(closed). It counts first and then checks that the reservation is open; close()

@@ -34,6 +34,28 @@ LakeTuning with(auto LakeTuning::* member, auto value) {
   return tuning;
 }
 
+/// How many of 64 pools on a device of 1 TiB get a block; the emulator has 32 TiB of addresses.
+std::size_t served_pools(const LakeTuning& tuning) {
+  const test::EmulatedDevices devices("devices=1,memory=1TiB,backing=none");
+  std::vector<std::shared_ptr<LivePool>> pools;
+  Leases live;
+  while (pools.size() < 64) {
+    pools.push_back(make(devices, tuning));
+    auto lease = ask(*pools.back(), MiB * 3);
+    if (!lease) break;
+    live.push_back(std::make_unique<Lease>(*std::move(lease)));
+  }
+  return live.size();
+}
+
+TEST(pools_that_come_late_find_addresses) {
+  EXPECT_EQ(served_pools({}), 64u);
+  // Ten have first ranges of three times the device; then they take half as much, as often as necessary.
+  const std::size_t greedy = served_pools(with(&LakeTuning::generous, Budget::kUnlimited));
+  EXPECT(greedy > 12 && greedy < 64);
+  EXPECT(served_pools(with(&LakeTuning::lean_ranges, std::uint64_t{1})) < 64);
+}
+
 /// The program of tests/unit/pool/test_gather.py: allocates and frees on half of the device, fills it, frees a tenth of
 /// the blocks at random, and asks for one block. Returns the share of the free bytes that it gets, in twentieths.
 unsigned gathered_twentieths(const LakeTuning& tuning, std::uint64_t least_mib, std::uint64_t most_mib) {

@@ -274,7 +274,7 @@ TEST(several_devices_share_a_block_by_placement) {
     std::vector<std::pair<std::size_t, Bytes>> pieces;
   };
   const std::vector<Case> cases{{Placement::fill, {{0, MiB * 192}, {1, MiB * 64}}},
-                                {Placement::balance, {{0, MiB * 128}, {1, MiB * 128}}}};
+                                {Placement::balance, {{0, MiB * 128}, {1, MiB * 128}}}};  // it fits on neither alone
   for (const Case& wanted : cases) {
     const test::EmulatedDevices devices("devices=2,memory=192MiB,backing=none,peers=all");
     const auto pool = LivePool::make({devices[0], devices[1]}, choose_policy("lake").space_maker(), kUnlimited,
@@ -288,6 +288,20 @@ TEST(several_devices_share_a_block_by_placement) {
     EXPECT_EQ(on_second.count, wanted.pieces[1].second.count);
     expect_sound(*pool);
   }
+}
+
+TEST(a_balanced_block_that_fits_on_one_device_lies_on_one) {
+  const test::EmulatedDevices devices("devices=2,memory=256MiB,backing=none,peers=all");
+  const auto pool = LivePool::make({devices[0], devices[1]}, choose_policy("lake").space_maker(), kUnlimited,
+                                   {.options = {.placement = Placement::balance}});
+  using Pieces = std::vector<std::pair<std::size_t, Bytes>>;
+  const Lease first = share(*pool, MiB * 192);
+  const Lease second = share(*pool, MiB * 160);
+  const Lease third = share(*pool, MiB * 64);
+  EXPECT(first.pieces() == (Pieces{{0, MiB * 192}}));
+  EXPECT(second.pieces() == (Pieces{{1, MiB * 160}}));
+  EXPECT(third.pieces() == (Pieces{{1, MiB * 64}}));
+  expect_sound(*pool);
 }
 
 TEST(an_import_shows_the_same_bytes) {

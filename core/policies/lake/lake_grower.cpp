@@ -15,9 +15,22 @@ Range& LakeGrower::add_range(Lane& lane, Bytes at_least) {
     map_.for_each_lane([&](const Lane& other) { is_first &= other.is_small() || other.ranges.empty(); });
     usual = is_first ? memory * tuning_.first_range : Bytes{memory.count / tuning_.later_ranges};
   }
-  auto reservation = homes_.reserve(std::max(map_.up(at_least), map_.up(usual)));
+  if (Reservation::of_process() > tuning_.generous) usual = std::min(usual, {memory.count / tuning_.lean_ranges});
+  auto reservation = reserve(map_.up(at_least), map_.up(usual));
   const AddressRange addresses = reservation->range();
   return map_.add_range(lane, addresses, std::move(reservation));
+}
+
+std::shared_ptr<Reservation> LakeGrower::reserve(Bytes at_least, Bytes usual) const {
+  while (usual > at_least) {
+    try {
+      return homes_.reserve(usual);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::address_exhaustion) throw;
+      usual = map_.down({usual.count / 2});  // so many addresses are not free in one piece
+    }
+  }
+  return homes_.reserve(at_least);
 }
 
 LakeBlock* LakeGrower::claim(const Place& place, Bytes size) {
@@ -39,7 +52,8 @@ void LakeGrower::unclaim(LakeBlock* claimed, LakeBlock* run) {
   map_.index(map_.merge(run));
 }
 
-LakeBlock* LakeGrower::grow(const Plan& plan, Lane& lane, Bytes size, const Devices& users, Unlocker* unlocker) {
+LakeBlock* LakeGrower::grow(const Plan& plan, Lane& lane, Bytes size, const Devices& users, Unlocker* unlocker,
+                            std::optional<std::size_t> on) {
   Place place = plan.place;
   if (place.hole == nullptr) {
     place.range = &add_range(lane, hole_for(map_, size));
@@ -47,7 +61,12 @@ LakeBlock* LakeGrower::grow(const Plan& plan, Lane& lane, Bytes size, const Devi
   }
   Range& range = *place.range;
   const Address top = place.hole->end();
-  const std::vector<Making> makings = homes_.assign(plan.fresh, lane.stream);
+  std::vector<Making> makings;
+  if (on) {
+    for (const Bytes fresh : plan.fresh) makings.push_back({fresh, *on});
+  } else {
+    makings = homes_.assign(plan.fresh, lane.stream);
+  }
   Bytes total{0};
   for (const Making& making : makings) total = total + making.size;
 
@@ -85,7 +104,8 @@ LakeBlock* LakeGrower::grow(const Plan& plan, Lane& lane, Bytes size, const Devi
     place.run->state = BlockState::free;
     map_.swallow_above(claimed);
   }
-  LakeBlock* run = map_.merge(claimed);
+  // The free memory above, if there is any, may lie on another home.
+  LakeBlock* run = on ? claimed : map_.merge(claimed);
   map_.index(run);
   return map_.take_high(run, size);
 }

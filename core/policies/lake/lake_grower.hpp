@@ -4,6 +4,7 @@
 // grower decides with the pool's lock, creates without it, and settles with it. Threads that are served from memory
 // that exists need not wait.
 
+#include <optional>
 #include <vector>
 
 #include "policies/lake/lake_homes.hpp"
@@ -20,7 +21,9 @@ class LakeGrower {
 
   /// Carries a plan of plan_growth() out; all or nothing. Until the new chunks are mapped, their addresses and the run
   /// of the place are claimed and the memory is promised, so that no other thread plans with them.
-  LakeBlock* grow(const Plan& plan, Lane& lane, Bytes size, const Devices& users, Unlocker* unlocker);
+  /// `on`: the home of all new chunks; std::nullopt: the placement decides.
+  LakeBlock* grow(const Plan& plan, Lane& lane, Bytes size, const Devices& users, Unlocker* unlocker,
+                  std::optional<std::size_t> on = std::nullopt);
 
   /// A range of bare addresses for a lane; see LakeTuning for its size.
   Range& add_range(Lane& lane, Bytes at_least);
@@ -36,6 +39,8 @@ class LakeGrower {
   /// had no memory.
   [[nodiscard]] Made make(const std::vector<Making>& makings, const Devices& users, const Range& range, Address top,
                           std::size_t& failed_on) const;
+  /// `usual` bytes of addresses, or as many as there are, halved as often as necessary; not less than `at_least`.
+  [[nodiscard]] std::shared_ptr<Reservation> reserve(Bytes at_least, Bytes usual) const;
   /// Makes the place's highest `size` bytes and its run invisible to other requests; returns the former.
   LakeBlock* claim(const Place& place, Bytes size);
   /// The reverse, after a failure.

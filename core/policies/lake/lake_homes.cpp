@@ -48,6 +48,18 @@ Bytes LakeHomes::budget() const {
   return std::min(ledger_.most(), sum).rounded_down(granule_);
 }
 
+double LakeHomes::share_on(std::size_t home, Bytes made) const {
+  return static_cast<double>((ledger_.held_on(home) + made).count) / static_cast<double>(homes_[home].total.count);
+}
+
+std::optional<std::size_t> LakeHomes::home_for(Bytes total) const {
+  std::optional<std::size_t> best;
+  const auto share = [this](std::size_t i) { return share_on(i, ledger_.promised_on(i)); };
+  for (std::size_t i = 0; i < homes_.size(); ++i)
+    if (has_room_on(i, total) && (!best || share(i) < share(*best))) best = i;
+  return best;
+}
+
 std::size_t LakeHomes::next_home(const std::vector<Bytes>& made, StreamId stream) const {
   const auto has_room = [&](std::size_t i) { return ledger_.held_on(i) + made[i] + granule_ <= homes_[i].most; };
   const std::size_t last = homes_.size() - 1;
@@ -57,11 +69,8 @@ std::size_t LakeHomes::next_home(const std::vector<Bytes>& made, StreamId stream
     if (has_room(best)) return best;
   }
   if (options_.placement == Placement::balance) {
-    const auto share = [&](std::size_t i) {
-      return static_cast<double>((ledger_.held_on(i) + made[i]).count) / static_cast<double>(homes_[i].total.count);
-    };
     for (std::size_t i = 0; i <= last; ++i)
-      if (has_room(i) && (!has_room(best) || share(i) < share(best))) best = i;
+      if (has_room(i) && (!has_room(best) || share_on(i, made[i]) < share_on(best, made[best]))) best = i;
     return best;
   }
   for (std::size_t i = 0; i <= last; ++i)

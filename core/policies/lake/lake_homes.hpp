@@ -4,6 +4,7 @@
 // it knows how much each place can give.
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -38,6 +39,15 @@ class LakeHomes {
 
   /// The home of each chunk that will be created. A chunk lies on one home, so the last one of a home may be smaller.
   [[nodiscard]] std::vector<Making> assign(const std::vector<Bytes>& sizes, StreamId stream) const;
+  /// Whether a block lies on one home if one can give it alone.
+  [[nodiscard]] bool keeps_blocks_whole() const {
+    return options_.placement == Placement::balance && homes_.size() > 1;
+  }
+  /// Of the homes that have room for `total` bytes, the one of which the lake holds the smallest share.
+  [[nodiscard]] std::optional<std::size_t> home_for(Bytes total) const;
+  [[nodiscard]] bool has_room_on(std::size_t home, Bytes total) const {
+    return taken_on(home) + total <= homes_[home].most;
+  }
   /// Creates a chunk. Reads nothing that the pool's lock guards.
   [[nodiscard]] std::unique_ptr<LakeChunk> create(const Making& making) const;
   /// Creates a chunk on the host for a request that the devices have no room for.
@@ -76,6 +86,8 @@ class LakeHomes {
 
   /// The memory that is held on a home or being created on it.
   [[nodiscard]] Bytes taken_on(std::size_t home) const { return ledger_.held_on(home) + ledger_.promised_on(home); }
+  /// The share of the home that is held, with `made` on it.
+  [[nodiscard]] double share_on(std::size_t home, Bytes made) const;
   /// The home of the next chunk; `made` is what this request has on each already.
   [[nodiscard]] std::size_t next_home(const std::vector<Bytes>& made, StreamId stream) const;
   [[nodiscard]] std::unique_ptr<LakeChunk> create_on_host(Bytes size) const;

@@ -167,6 +167,40 @@ LakeBlock* best_fit(const Lane& lane, Bytes size) {
   return static_cast<LakeBlock*>(best);
 }
 
+namespace {
+
+/// The part of a run below `end` that lies on one device.
+AddressRange part_on_one(const LakeBlock& run, Address end) {
+  const Range& range = static_cast<const Range&>(*run.memory);
+  const LakeChunk* chunk = range.chunk_at({end.value - 1});
+  const std::size_t device = chunk->device;
+  while (chunk->address > run.address) {
+    const LakeChunk* below = range.chunk_at({chunk->address.value - 1});
+    if (below->device != device) break;
+    chunk = below;
+  }
+  const Address begin = std::max(chunk->address, run.address);
+  return {begin, end - begin};
+}
+
+}  // namespace
+
+std::optional<std::size_t> device_of(const LakeBlock& run) {
+  if (part_on_one(run, run.end()).begin != run.address) return std::nullopt;
+  return static_cast<const Range&>(*run.memory).chunk_at(run.address)->device;
+}
+
+Fit best_fit_on_one(const Lane& lane, Bytes size) {
+  for (auto* run = static_cast<LakeBlock*>(lane.free.best_fit(size)); run != nullptr;
+       run = static_cast<LakeBlock*>(lane.free.after(run)))
+    for (Address end = run->end(); end > run->address;) {
+      const AddressRange part = part_on_one(*run, end);
+      if (part.size >= size) return {run, end};
+      end = part.begin;
+    }
+  return {};
+}
+
 Bytes hole_for(const LakeMap& map, Bytes size) { return map.up(size + map.largest_chunk()); }
 
 Place find_place(const LakeMap& map, const Lane& lane, Bytes size) {
@@ -229,8 +263,9 @@ std::vector<Part> spilled_chunks(const LakeMap& map) {
   return parts;
 }
 
-std::optional<Plan> plan_growth(const LakeMap& map, const Wish& wish, const LakeTuning& tuning) {
-  const Place place = find_place(map, wish.lane, wish.size);
+std::optional<Plan> plan_growth(const LakeMap& map, const Wish& wish, const LakeTuning& tuning, bool uses_run) {
+  Place place = find_place(map, wish.lane, wish.size);
+  if (!uses_run) place.run = nullptr;
   const Bytes exact = wish.size - place.run_size();
   const Bytes need = map.up(exact);
   if (need > wish.room) return std::nullopt;

@@ -55,6 +55,15 @@ struct Plan {
 /// The smallest free run of the lane that is large enough. A run that can grow counts as large as it could become, so
 /// that it is spared as long as another run fits.
 [[nodiscard]] LakeBlock* best_fit(const Lane& lane, Bytes size);
+/// Where a request fits into free memory: in a run, up to an address.
+struct Fit {
+  LakeBlock* run = nullptr;  ///< null: nowhere
+  Address end = {};          ///< of the block
+};
+/// The smallest run of which `size` bytes side by side lie on one device.
+[[nodiscard]] Fit best_fit_on_one(const Lane& lane, Bytes size);
+/// The device of a run, by its number in the space; empty if the run lies on several.
+[[nodiscard]] std::optional<std::size_t> device_of(const LakeBlock& run);
 
 /// The place where a request gets the most memory without moving any; see Place.
 [[nodiscard]] Place find_place(const LakeMap& map, const Lane& lane, Bytes size);
@@ -69,8 +78,10 @@ struct Plan {
 /// The same for free memory on the host.
 [[nodiscard]] std::vector<Part> spilled_chunks(const LakeMap& map);
 
-/// How new memory serves a request: below the run of a place. Empty if the room is too small.
-[[nodiscard]] std::optional<Plan> plan_growth(const LakeMap& map, const Wish& wish, const LakeTuning& tuning);
+/// How new memory serves a request: below the run of a place. Empty if the room is too small. Unless `uses_run`, all of
+/// the block is new memory.
+[[nodiscard]] std::optional<Plan> plan_growth(const LakeMap& map, const Wish& wish, const LakeTuning& tuning,
+                                              bool uses_run = true);
 
 /// How free memory, and as little new memory as possible, serves a request; empty if it cannot. It moves whole chunks
 /// first. It uses parts of chunks only if the whole ones do not suffice and the level allows it.

@@ -63,8 +63,15 @@ LakeSpace::~LakeSpace() = default;
 
 Block* LakeSpace::take(Bytes rounded, StreamId stream) {
   const Lane* lane = map_.known_lane(stream, is_small(rounded));
-  LakeBlock* run = lane == nullptr ? nullptr : best_fit(*lane, rounded);
-  return run == nullptr ? nullptr : map_.take_high(run, rounded);
+  const Fit fit = lane == nullptr ? Fit{} : fit_in(*lane, rounded);
+  return fit.run == nullptr ? nullptr : take(fit, rounded);
+}
+
+Block* LakeSpace::take(const Fit& fit, Bytes size) {
+  if (fit.end == fit.run->end()) return map_.take_high(fit.run, size);
+  LakeBlock* block = map_.isolate(fit.run, {{fit.end.value - size.count}, size});
+  map_.count_used(size);
+  return block;
 }
 
 Ladder LakeSpace::ladder(const Attempt&) const {
@@ -79,14 +86,20 @@ Block* LakeSpace::climb(Rung rung, Attempt& attempt) {
     case Rung::search_ordered:
       gatherer_.reap();
       events_.look_at_ends();
-      if (LakeBlock* run = find_ordered(size, stream)) {
-        waits_.let_wait(stream, *run);
-        return map_.take_high(run, size);
+      if (const Fit fit = find_ordered(size, stream); fit.run != nullptr) {
+        waits_.let_wait(stream, *fit.run);
+        return take(fit, size);
       }
       return nullptr;
     case Rung::grow:
       if (homes_.room() < map_.granule() || size > homes_.budget()) return nullptr;
-      return try_to(attempt, Tried::What::map, [&] { return grow(lane, size); });
+      return try_to(attempt, Tried::What::map, [&]() -> Block* {
+        if (!homes_.keeps_blocks_whole()) return grow(lane, size);
+        if (Block* block = grow_on_one(lane, size)) return block;
+        // No device can give it alone.
+        LakeBlock* run = best_fit(lane, size);
+        return run != nullptr ? map_.take_high(run, size) : grow(lane, size);
+      });
     case Rung::wait_for_threads:
       gatherer_.reap();
       // Memory that other threads are creating may serve this request, too; and it cannot be gathered before.
@@ -103,16 +116,16 @@ Block* LakeSpace::climb(Rung rung, Attempt& attempt) {
   }
 }
 
-LakeBlock* LakeSpace::find_ordered(Bytes size, StreamId stream) const {
+Fit LakeSpace::find_ordered(Bytes size, StreamId stream) const {
   // The lanes of small requests grow by a granule at a time, which costs less than a search.
-  if (is_small(size)) return nullptr;
-  LakeBlock* best = nullptr;
+  if (is_small(size)) return {};
+  Fit best;
   for (std::size_t owner = 0; owner < map_.stream_count(); ++owner) {
     const Lane* lane = owner == stream ? nullptr : map_.known_lane(static_cast<StreamId>(owner), false);
-    LakeBlock* run = lane == nullptr ? nullptr : best_fit(*lane, size);
-    const bool is_better = run != nullptr && (best == nullptr || run->size < best->size);
-    if (is_better && waits_.clock.known_reuse(stream, run->freed(), waits_.rules) != StreamClock::Reuse::none)
-      best = run;
+    const Fit fit = lane == nullptr ? Fit{} : fit_in(*lane, size);
+    const bool is_better = fit.run != nullptr && (best.run == nullptr || fit.run->size < best.run->size);
+    if (is_better && waits_.clock.known_reuse(stream, fit.run->freed(), waits_.rules) != StreamClock::Reuse::none)
+      best = fit;
   }
   return best;
 }
@@ -175,6 +188,27 @@ Block* LakeSpace::try_to(Attempt& attempt, Tried::What what, Act&& act) {
 Block* LakeSpace::grow(Lane& lane, Bytes size) {
   const auto found = plan_growth(map_, wish_for(lane, size), tuning_);
   return found ? grower_.grow(*found, lane, size, accessors(), unlocker_) : nullptr;
+}
+
+Block* LakeSpace::grow_on_one(Lane& lane, Bytes size) {
+  const Wish wish = wish_for(lane, size);
+  const auto new_memory = [](const Plan& plan) {
+    Bytes total{0};
+    for (const Bytes fresh : plan.fresh) total = total + fresh;
+    return total;
+  };
+  const auto carry_out = [&](const Plan& plan, std::size_t on) {
+    return grower_.grow(plan, lane, size, accessors(), unlocker_, on);
+  };
+  const auto alone = plan_growth(map_, wish, tuning_, false);
+  const auto best = alone ? homes_.home_for(new_memory(*alone)) : std::nullopt;
+  const auto joined = plan_growth(map_, wish, tuning_);
+  // A free run above is a part of the block if it lies on the device that is to be used, or if no other one has room.
+  if (joined && joined->place.run != nullptr) {
+    const auto on = device_of(*joined->place.run);
+    if (on && (!best || *on == *best) && homes_.has_room_on(*on, new_memory(*joined))) return carry_out(*joined, *on);
+  }
+  return best ? carry_out(*alone, *best) : nullptr;
 }
 
 template <class MakePlan>

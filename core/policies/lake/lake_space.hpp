@@ -87,7 +87,7 @@ class LakeSpace final : public Space,
   /// A run of another stream that the program has ordered before later work of this one, or waited for. Memory of a
   /// stream that only happens to have passed is left to it while there is room: cut into pieces by others, it would
   /// have to be made anew.
-  [[nodiscard]] LakeBlock* find_ordered(Bytes size, StreamId stream) const;
+  [[nodiscard]] Fit find_ordered(Bytes size, StreamId stream) const;
   /// A run of the stream's other lane, or of another stream.
   [[nodiscard]] LakeBlock* find_elsewhere(Bytes size, StreamId stream) const;
   [[nodiscard]] LakeBlock* find_spilled(Bytes size, StreamId stream) const;
@@ -96,6 +96,16 @@ class LakeSpace final : public Space,
   template <class Act>
   Block* try_to(Attempt& attempt, Tried::What what, Act&& act);
   Block* grow(Lane& lane, Bytes size);
+  /// New memory such that all of the block lies on one device; null if no device has room for it.
+  Block* grow_on_one(Lane& lane, Bytes size);
+  /// Where the request fits into free memory of the lane; on one device, if blocks are kept whole.
+  [[nodiscard]] Fit fit_in(const Lane& lane, Bytes size) const {
+    if (homes_.keeps_blocks_whole()) [[unlikely]]
+      return best_fit_on_one(lane, size);
+    LakeBlock* run = best_fit(lane, size);
+    return run == nullptr ? Fit{} : Fit{run, run->end()};
+  }
+  Block* take(const Fit& fit, Bytes size);
   /// By every means that the budget leaves.
   Block* gather(Attempt& attempt, Lane& lane);
   /// Carries out the plan that `make_plan` gives; null if it gives none. If the driver refuses a second mapping, the

@@ -40,6 +40,11 @@ struct LakeTuning {
   /// Of the first range for large requests, in multiples of the devices' memory. With less, a program that moves chunks
   /// for long needs many ranges, and free runs of different ranges cannot become one block without a move.
   std::uint64_t first_range = 3;
+  /// If all reservations of the process have more than this, a new range has no more than the request needs and
+  /// lean_ranges: many pools of one process must find addresses, too. CUDA has 128 TiB for all, the emulator 32 TiB.
+  Bytes generous = Bytes{std::uint64_t{8} << 40};
+  /// The devices' memory divided by this.
+  std::uint64_t lean_ranges = 64;
   /// Of later ranges for large requests, one per stream at least: the devices' memory divided by this.
   std::uint64_t later_ranges = 8;
   /// The same for requests up to largest_small.

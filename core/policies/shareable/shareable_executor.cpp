@@ -96,14 +96,23 @@ std::vector<ShareableSpace::LooseChunk> ShareableSpace::create(Bytes size, Strea
   std::vector<Bytes> made;
   for (std::size_t i = 0; i < devices_.size(); ++i) made.push_back(ledger_.held_on(i));
   std::vector<std::size_t> order = device_order(stream);
+  const auto balance = [&] {
+    std::ranges::stable_sort(order, {}, [&](std::size_t on) {
+      return static_cast<double>(made[on].count) / static_cast<double>(devices_[on]->total_memory().count);
+    });
+  };
+  const bool is_balanced = options_.placement == Placement::balance;
+  if (is_balanced) balance();
+  // A block lies on one device if it fits on one: then the device does not change from chunk to chunk.
+  const auto fits = [&](std::size_t on) { return made[on] + size <= devices_[on]->total_memory(); };
+  const auto whole = std::ranges::find_if(order, fits);
+  if (is_balanced && whole != order.end()) std::rotate(order.begin(), whole, std::next(whole));
+  const bool is_spread = is_balanced && whole == order.end();
   Bytes largest = options_.is_single ? size : options_.largest_chunk;
   std::vector<bool> has_refused(devices_.size());
   while (size.count > 0) {
     const Bytes next = std::min(size, largest);
-    if (options_.placement == Placement::balance)
-      std::ranges::stable_sort(order, {}, [&](std::size_t on) {
-        return static_cast<double>(made[on].count) / static_cast<double>(devices_[on]->total_memory().count);
-      });
+    if (is_spread) balance();
     const auto on = std::ranges::find_if(order, [&](std::size_t device) { return !has_refused[device]; });
     try {
       CUmemAllocationProp prop = devices_[*on]->allocation_prop(is_exportable_);

@@ -74,9 +74,41 @@ def test_fill_takes_the_first_device_first(gpus):
         assert {piece.device for piece in two.pieces} == set(gpus)
 
 
-def test_balance_spreads_over_all(gpus):
-    with memlake.Pool(list(gpus), placement="balance") as pool, pool.allocate("40MiB"):
-        assert held_by(pool, gpus) == [20, 20]
+def test_balance_spreads_buffers_over_all(gpus):
+    with memlake.Pool(list(gpus), placement="balance") as pool:
+        buffers = [pool.allocate("8MiB") for _ in range(8)]
+        assert held_by(pool, gpus) == [32, 32]
+        for buffer in buffers:
+            assert len(buffer.pieces) == 1
+            buffer.close()
+
+
+def test_balance_keeps_a_buffer_on_one_device_if_it_fits_on_one(memlake_emulator):
+    small, large = memlake_emulator.emulate(memory=["64MiB", "128MiB"])
+    with memlake.Pool([small, large], placement="balance") as pool:
+        with pool.allocate("40MiB") as first, pool.allocate("100MiB") as second, pool.allocate("20MiB") as third:
+            assert [piece.device for piece in first.pieces] == [small]
+            assert [piece.device for piece in second.pieces] == [large]
+            assert [piece.device for piece in third.pieces] == [small]
+        # The blocks of 40 and of 100 MiB are free and side by side, and one request could have the end of both.
+        with pool.allocate("90MiB") as again, pool.allocate("30MiB") as other:
+            assert [piece.device for piece in again.pieces] == [large]
+            assert [piece.device for piece in other.pieces] == [small]
+        with pool.allocate("150MiB") as both:  # it fits on neither alone
+            assert {piece.device for piece in both.pieces} == {small, large}
+        pool.check()
+
+
+def test_balance_does_not_grow_a_buffer_from_memory_of_another_device(gpus):
+    with memlake.Pool(list(gpus), placement="balance") as pool:
+        # Each leaves the rest of its last granule free, right where the next one grows.
+        buffers = [pool.allocate(5 * MIB + 512) for _ in range(10)]
+        assert all(len(buffer.pieces) == 1 for buffer in buffers)
+        first, second = held_by(pool, gpus)
+        assert abs(first - second) <= 8
+        pool.check()
+        for buffer in buffers:
+            buffer.close()
 
 
 def test_near_takes_the_device_of_the_stream(gpus):

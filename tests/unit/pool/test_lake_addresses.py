@@ -27,6 +27,21 @@ SETTINGS: dict[str, dict[str, Any]] = {
 MOST_LIVE = 7
 
 
+def test_a_thousand_pools_of_one_process_find_addresses(memlake_emulator: EmulatorFixture) -> None:
+    (gpu,) = memlake_emulator.emulate(memory="80GiB", backing="none")
+    pools = [memlake.Pool(gpu) for _ in range(1000)]
+    buffers = [pool.allocate("3MiB") for pool in pools]
+    small = [pool.allocate("4KiB") for pool in pools]
+    for pool in pools[::100]:
+        assert pool.stats().policy_counters["reserved_addresses"] <= 8 * gpu.total_memory
+        pool.check()
+    # A pool that began late can still use the device.
+    with pools[-1].allocate("60GiB") as large:
+        large.fill(1, nbytes=1)
+    for buffer in buffers + small:
+        buffer.close()
+
+
 @pytest.mark.parametrize("variant", lake_variants())
 @pytest.mark.parametrize("spill", [None, "host"])
 @pytest.mark.parametrize("streams", [1, 4])

@@ -281,7 +281,7 @@ def test_who_uses_the_memory_may_be_named(memlake_emulator):
     first, second = memlake_emulator.emulate(devices=2, memory="256MiB", peers="all")
     (stranger,) = memlake_emulator.emulate(memory="256MiB")
     pool = memlake.Pool([first, second], placement="balance")
-    buffer = pool.allocate("256MiB", shareable=True)
+    buffer = pool.allocate("320MiB", shareable=True)  # more than one device has
     buffer.fill(6)
     assert [piece.device for piece in buffer.pieces] == [first, second]
     with buffer.export() as share:

@@ -85,7 +85,7 @@ view[:: (2 << 20) // 8] = np.arange(600)
 
 def test_memory_of_two_devices_finds_its_devices_again(exporter_and_importer):
     exporter, importer = exporter_and_importer
-    exporter.run('pool = memlake.Pool(list(gpus), placement="balance")')
+    exporter.run('pool = memlake.Pool(list(gpus)); before = pool.allocate("1920MiB", shareable=True)')
     send(exporter, importer, "256MiB", 3)
     pieces = "[(piece.device.ordinal, piece.offset, piece.nbytes) for piece in {}.pieces]"
     assert importer.ask(pieces.format("shared")) == exporter.ask(pieces.format("buffer"))
