@@ -149,7 +149,9 @@ class TakenTensor {
 }  // namespace
 
 std::optional<int> ordinal_of(PyLease& lease) {
-  const auto& devices = lease->pool()->devices();
+  lease->require_open();
+  const PoolShare pool(lease->pool());
+  const auto& devices = pool->devices();
   const auto pieces = without_gil([&] { return lease->pieces(); });
   for (const auto& [device, size] : pieces)
     if (device < devices.size()) return devices[device]->ordinal();
@@ -175,7 +177,7 @@ nb::object dlpack_of_lease(nb::handle_t<PyLease> self, nb::handle stream, nb::ha
     const std::optional<int> device = ordinal_of(lease);
     const long major = PyLong_AsLong(PyTuple_GetItem(max_version.ptr(), 0));
     if (major == -1 && PyErr_Occurred() != nullptr) throw nb::python_error();
-    if (device && lease->is_on_default_stream()) return dlpack_of_lease(self, *device, major >= 1);
+    if (device && lease->is_open() && lease->is_on_default_stream()) return dlpack_of_lease(self, *device, major >= 1);
   }
   return self.attr("_dlpack_slowly")(stream, max_version, dl_device, copy);
 }

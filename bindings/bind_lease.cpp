@@ -14,13 +14,17 @@ using PyDevice = Shared<Device>;
 
 void close(nb::handle_t<PyLease> self, nb::handle stream) {
   PyLease& lease = nb::cast<PyLease&>(self);
-  if (!lease.is_watched && lease.num_exports == 0) {
+  if (!lease.is_watched && lease.num_exports == 0 && lease->pool() != nullptr) {
     const auto known = stream.is_none() ? std::nullopt : StreamCache::of(*lease->pool()).find(stream);
     if (stream.is_none() || (known && lease->is_of(*known))) {
-      if (!lease->close_at_once()) without_gil([&] { lease->close(); });
+      if (!lease->close_at_once()) lease.without_gil([&] { lease->close(); });
+      lease.leave_pool_if_over();
       return;
     }
-    if (known && without_gil([&] { return lease->close(*known); })) return;
+    if (known && lease.without_gil([&] { return lease->close(*known); })) {
+      lease.leave_pool_if_over();
+      return;
+    }
   }
   with_python([&] { return self.attr("_close_slowly")(stream); });
 }
@@ -44,20 +48,23 @@ void bind_lease(nb::module_& m) {
       .def_prop_ro(
           "is_shareable", [](PyLease& self) { return self->is_shareable(); },
           "True if it can be exported to other processes.")
-      .def_prop_ro("_device", [](PyLease& self) { return PyDevice(self->pool()->devices().front()); })
+      .def_prop_ro("_device", [](PyLease& self) { return PyDevice(self.device()); })
       .def_prop_ro(
           "_devices",
           [](PyLease& self) {
+            self->require_open();
             nb::list devices;
             for (const auto& device : self->pool()->devices()) devices.append(PyDevice(device));
             return devices;
           },
-          nb::sig("def _devices(self) -> list[Device]"), "Those of its pool.")
+          nb::sig("def _devices(self) -> list[Device]"), "Those of its pool. ClosedError if it is closed.")
       .def(
           "_pieces",
           [](PyLease& self) {
+            self->require_open();
             nb::list pieces;
-            const auto& devices = self->pool()->devices();
+            const PoolShare pool(self->pool());
+            const auto& devices = pool->devices();
             for (const auto& [device, size] : without_gil([&] { return self->pieces(); }))
               pieces.append(nb::make_tuple(device < devices.size() ? nb::cast(PyDevice(devices[device])) : nb::none(),
                                            size.count));
@@ -85,22 +92,29 @@ void bind_lease(nb::module_& m) {
       .def(
           "_stream",
           [](PyLease& self) {
+            self->require_open();
+            const PoolShare pool(self->pool());
             const auto stream = without_gil([&] { return self->stream_name(); });
             return nb::make_tuple(reinterpret_cast<std::uint64_t>(stream.handle),
-                                  PyDevice(self->pool()->devices()[stream.device]));
+                                  PyDevice(pool->devices()[stream.device]));
           },
           nb::sig("def _stream(self) -> tuple[int, Device]"),
-          "The stream that it was allocated for: its handle and its device. ClosedError if that stream is gone.")
+          "The stream that it was allocated for: its handle and its device. ClosedError if it is closed or that "
+          "stream is gone.")
       .def_prop_ro(
-          "generation", [](PyLease& self) { return without_gil([&] { return self->generation(); }); },
+          "generation", [](PyLease& self) { return self.without_gil([&] { return self->generation(); }); },
           "A number that changes when other memory comes to lie behind an address: two buffers with one `ptr` and one\n"
           "generation have the same memory. For registrations that are kept by address (NCCL, RDMA).")
       .def_prop_ro(
           "is_pinned", [](PyLease& self) { return self->is_pinned(); }, "True until it is unpinned as often as pinned.")
       .def(
-          "_pin", [](PyLease& self) { without_gil([&] { self->pin(); }); }, "pin() without questions.")
+          "_pin", [](PyLease& self) { self.without_gil([&] { self->pin(); }); }, "pin() without questions.")
       .def(
-          "unpin", [](PyLease& self) { without_gil([&] { self->unpin(); }); },
+          "unpin",
+          [](PyLease& self) {
+            self.without_gil([&] { self->unpin(); });
+            self.leave_pool_if_over();
+          },
           "Ends one pin(). The last one frees the memory if the buffer was closed meanwhile.\n\n"
           "Raises:\n"
           "    InvalidFree: if it is not pinned.")
@@ -150,14 +164,20 @@ void bind_lease(nb::module_& m) {
            "    ConfigError: if it is no stream of this driver. If the stream captures a graph, the memory is reused\n"
            "        after the capture.")
       .def(
-          "_release", [](PyLease& self) { without_gil([&] { self->close(); }); }, "close() without questions.")
+          "_release",
+          [](PyLease& self) {
+            self.without_gil([&] { self->close(); });
+            self.leave_pool_if_over();
+          },
+          "close() without questions.")
       .def(
           "_release_on",
           [](PyLease& self, nb::handle object, const nb::int_& handle, const PyStream* owner, const nb::int_& device) {
             const StreamName stream = name_of_stream(handle, owner, device);
-            const std::shared_ptr<LivePool> pool = self->pool();
+            const PoolShare pool(self->pool());
             without_gil([&] { self->close(stream); });
             remember_stream(*pool, object, stream);
+            self.leave_pool_if_over();
           },
           nb::arg("stream"), nb::arg("handle"), nb::arg("owner").none(), nb::arg("device"),
           nb::sig("def _release_on(self, stream: object, handle: int, owner: StreamOwner | None, device: int) -> None"),
@@ -166,7 +186,7 @@ void bind_lease(nb::module_& m) {
           "_record_use",
           [](PyLease& self, const nb::int_& handle, const PyStream* owner, const nb::int_& device) {
             const StreamName stream = name_of_stream(handle, owner, device);
-            without_gil([&] { self->record_use(stream); });
+            self.without_gil([&] { self->record_use(stream); });
           },
           nb::arg("handle"), nb::arg("owner").none(), nb::arg("device"));
 }

@@ -84,7 +84,7 @@ Limits to_limits(const nb::object& limit, const nb::object& max_size, const nb::
   return limits;
 }
 
-nb::dict to_dict(const LiveStats& stats) {
+nb::dict to_dict(const LiveStats& stats, const Devices& devices) {
   const PoolStats& pool = stats.pool;
   nb::dict result;
   for_each_figure(pool, [&](const char* name, std::uint64_t value) { result[name] = value; });
@@ -104,6 +104,10 @@ nb::dict to_dict(const LiveStats& stats) {
     streams.append(
         nb::make_tuple(reinterpret_cast<std::uint64_t>(of.stream), of.live.count, of.pending.count, of.free.count));
   result["streams"] = streams;
+  nb::dict held_on;
+  for (std::size_t i = 0; i < stats.held_on.size(); ++i)
+    held_on[nb::int_(devices[i]->ordinal())] = stats.held_on[i].count;
+  result["held_on"] = held_on;
   result["policy_counters"] = counters_dict(stats.policy_counters);
   return result;
 }
@@ -358,12 +362,25 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
 
 void bind_questions(nb::class_<PyPool>& pool) {
   pool.def(
-          "_stats", [](const PyPool& self) { return to_dict(without_gil([&] { return self.core->stats(); })); },
+          "_stats",
+          [](const PyPool& self) {
+            return to_dict(without_gil([&] { return self.core->stats(); }), self.core->devices());
+          },
           nb::sig("def _stats(self) -> dict[str, typing.Any]"))
       .def(
-          "_snapshot", [](const PyPool& self) { return to_column(without_gil([&] { return self.core->snapshot(); })); },
-          "Rows of thirteen 64-bit numbers: segment, its size, its page, block, its size, requested, stream, state, is "
-          "small, id, how much of it was spilled to the host, and the two numbers of its graph pool.")
+          "_snapshot",
+          [](const PyPool& self) {
+            const Snapshot snapshot = without_gil([&] { return self.core->snapshot(); });
+            return nb::make_tuple(to_column(snapshot.blocks), to_column(snapshot.pieces), to_column(snapshot.idle));
+          },
+          nb::sig("def _snapshot(self) -> tuple[bytes, bytes, bytes]"),
+          "Three tables of 64-bit numbers. Blocks: segment, its size, its page, block, its size, requested, stream, "
+          "state,\n"
+          "is small, id, how much of it was spilled to the host, the two numbers of its graph pool, its first piece, "
+          "how "
+          "many\n"
+          "pieces. Pieces: the number of the device in the pool (the number of devices: the host), size. Idle\n"
+          "addresses, least recently used first: address, size, stream.")
       .def("_find_broken_invariant",
            [](const PyPool& self) { return without_gil([&] { return self.core->find_broken_invariant(); }); })
       .def("_start_recording", [](const PyPool& self) { without_gil([&] { self.core->start_recording(); }); })

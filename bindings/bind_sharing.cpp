@@ -53,7 +53,7 @@ void bind_sharing(nb::module_& m) {
   m.def(
       "export_lease",
       [](PyLease& lease) {
-        ExportedBlock exported = without_gil([&] { return lease->export_memory(); });
+        ExportedBlock exported = lease.without_gil([&] { return lease->export_memory(); });
         const nb::tuple result = to_tuple(exported);
         hand_over(exported);
         return result;

@@ -1,6 +1,7 @@
 // memlake._native: the list of all bindings. Bindings have no logic of their own; it is in core/.
 
 #include "bindings.hpp"
+#include "interpreter.hpp"
 #include "policies.hpp"
 
 NB_MODULE(_native, m) {
@@ -15,6 +16,20 @@ NB_MODULE(_native, m) {
       "the system takes everything back anyway. An explicit close() still does what it says. A daemon thread that "
       "comes\n"
       "back from the core while the interpreter is finalizing sleeps.";
+  require_usable_interpreter();
+  // A daemon thread, and in a forked child every thread of the parent, may keep objects until the process ends. That is
+  // no leak of the bindings, and a program that ends must not print a list of them.
+  nb::set_leak_warnings(false);
+  m.def("_warn_of_leaks", &nb::set_leak_warnings, nb::arg("value"),
+        "Whether objects that still exist when the interpreter has ended are listed on stderr. For tests.");
+  m.def(
+      "report_ignored",
+      [](nb::handle error, nb::handle where) {
+        PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
+        PyErr_WriteUnraisable(where.ptr());
+      },
+      nb::arg("error"), nb::arg("where"), nb::sig("def report_ignored(error: BaseException, where: object) -> None"),
+      "Passes an exception that cannot be raised to sys.unraisablehook.");
   m.attr("__version__") = MEMLAKE_VERSION;
   m.def("noop", [] {}, "Does nothing; its cost is the cost of a call from Python into the core.");
   translate_exceptions();

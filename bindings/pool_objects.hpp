@@ -15,6 +15,22 @@
 
 namespace memlake::bindings {
 
+/// A share of a pool. If it is the last one, its destructor ends the pool without the GIL: that may wait for devices.
+class PoolShare {
+ public:
+  explicit PoolShare(std::shared_ptr<LivePool> pool) : pool_(std::move(pool)) {}
+  PoolShare(const PoolShare&) = delete;
+  PoolShare& operator=(const PoolShare&) = delete;
+  ~PoolShare() {
+    if (pool_.use_count() == 1) without_gil([this] { pool_.reset(); });
+  }
+  LivePool* operator->() const noexcept { return pool_.get(); }
+  LivePool& operator*() const noexcept { return *pool_; }
+
+ private:
+  std::shared_ptr<LivePool> pool_;
+};
+
 /// The base class of memlake.Buffer.
 class PyLease {
  public:
@@ -27,7 +43,25 @@ class PyLease {
     // have to wait for the driver, so it releases the GIL.
     const bool is_last = lease_->pool().use_count() == 1;
     if (is_exiting() || (!is_last && (!lease_->is_open() || lease_->close_at_once()))) return;
-    without_gil([this] { lease_.reset(); });
+    bindings::without_gil([this] { lease_.reset(); });
+  }
+
+  /// Runs `work` without the GIL. The pool exists meanwhile, also if another thread closes the lease.
+  template <class Work>
+  auto without_gil(Work&& work) {
+    const PoolShare share(lease_->pool());
+    return bindings::without_gil(std::forward<Work>(work));
+  }
+  /// A closed lease does not keep its pool. To be called behind everything that may have closed it. pre: the GIL is
+  /// held, so no other thread reads lease_->pool().
+  void leave_pool_if_over() {
+    if (!lease_->is_over() || lease_->pool() == nullptr) return;
+    left_device_ = lease_->pool()->devices().front();
+    static_cast<void>(PoolShare(lease_->leave_pool()));
+  }
+  /// The first device of its pool.
+  [[nodiscard]] const std::shared_ptr<Device>& device() const {
+    return lease_->pool() == nullptr ? left_device_ : lease_->pool()->devices().front();
   }
 
   Lease& operator*() noexcept { return *lease_; }
@@ -38,6 +72,7 @@ class PyLease {
 
  private:
   std::optional<Lease> lease_;
+  std::shared_ptr<Device> left_device_;  // of the pool that it has left
 };
 
 /// The device of a buffer, by DLPack: the first one that has memory of it. None: all of it is on the host.

@@ -96,6 +96,18 @@ class GraphMemory {
       std::shared_ptr<const GraphPool> graph_pool) const = 0;
 };
 
+/// The space keeps memory or addresses that no block uses, and gives up those first that were not used for longest.
+class UseOrder {
+ public:
+  virtual ~UseOrder() = default;
+  struct Idle {
+    AddressRange range;
+    StreamId stream;  ///< that used it last
+  };
+  /// What it could give up, least recently used first.
+  [[nodiscard]] virtual std::vector<Idle> least_recently_used() const = 0;
+};
+
 /// The driver itself counts the memory that is held and in use, and releases free memory when the program synchronises.
 class DriverCounts {
  public:
@@ -128,6 +140,7 @@ struct Facets {
   PeerAccess* peer_access = nullptr;
   ChunkExports* chunk_exports = nullptr;
   GraphMemory* graph_memory = nullptr;
+  UseOrder* use_order = nullptr;
   DriverCounts* driver_counts = nullptr;
   PolicyCounters* counters = nullptr;
 };

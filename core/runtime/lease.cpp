@@ -42,14 +42,17 @@ ExportedBlock Lease::export_memory() const {
   return std::move(pool_->export_blocks({block_}).front());
 }
 
-StreamName Lease::stream_name() const { return pool_->name_of(stream_); }
+StreamName Lease::stream_name() const {
+  require_open();
+  return pool_->name_of(stream_);
+}
 
 bool Lease::is_on_default_stream() const { return pool_->is_default_stream(stream_.number); }
 
 std::vector<std::pair<std::size_t, Bytes>> Lease::pieces() const {
   const auto lock = lock_open();
   if (block_ == nullptr) return {};
-  return pool_->pieces_of(*block_);
+  return LivePool::pieces_of(pool_->pool_->space_of(*block_), *block_, requested_);
 }
 
 std::vector<MappedPart> Lease::handles() const {
@@ -76,6 +79,7 @@ std::uint64_t Lease::generation() const {
 void Lease::pin() {
   // close() gives up the ownership before it takes the lock to look at the pins. So a pin that finds the lease open
   // under the lock is seen there, and one that comes too late finds it closed.
+  require_open();  // the pool of a closed one may be gone
   pool_->with_lock([this] {
     require_open();
     pins_.fetch_add(1);
@@ -83,11 +87,16 @@ void Lease::pin() {
 }
 
 void Lease::unpin() {
-  pool_->with_lock([this] {
+  const auto require_pinned = [this] {
     if (pins_.load() == 0) throw Error(ErrorKind::invalid_free, "the buffer is not pinned");
+  };
+  require_pinned();  // the pool of a closed one may be gone
+  pool_->with_lock([&] {
+    require_pinned();
     if (pins_.fetch_sub(1) > 1 || !closed_on_) return;
     pool_->free_locked(block_, *closed_on_);
     closed_on_.reset();
+    is_freed_.store(true, std::memory_order_release);
   });
 }
 
@@ -98,7 +107,10 @@ void Lease::record_use(const StreamName& stream) {
 
 bool Lease::close_at_once() {
   ownership_.take(kNoun);
-  if (block_ == nullptr || pool_->free_at_once(block_, stream_.number, pins_)) return true;
+  if (block_ == nullptr || pool_->free_at_once(block_, stream_.number, pins_)) {
+    is_freed_.store(true, std::memory_order_release);
+    return true;
+  }
   ownership_.give_back();
   return false;
 }
@@ -108,6 +120,7 @@ void Lease::give_up(StreamId stream) {
     closed_on_ = stream;  // the last unpin() frees it
   } else {
     pool_->free_locked(block_, stream);
+    is_freed_.store(true, std::memory_order_release);
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
-// Lease: the owner of one allocation of a live pool. Its destructor frees the block, and it keeps the pool alive.
+// Lease: the owner of one allocation of a live pool. Its destructor frees the block. It keeps the pool alive until
+// leave_pool().
 
 #include <atomic>
 #include <memory>
@@ -23,9 +24,11 @@ struct ExportedBlock;
 class Lease {
  public:
   /// An empty lease: 0 bytes, address 0, no block to free.
-  Lease(std::shared_ptr<LivePool> pool, KnownStream stream) : pool_(std::move(pool)), stream_(stream) {}
+  Lease(std::shared_ptr<LivePool> pool, KnownStream stream)
+      : pool_(pool.get()), keeper_(std::move(pool)), stream_(stream) {}
   Lease(std::shared_ptr<LivePool> pool, Block* block, Bytes requested, KnownStream stream, bool is_shareable)
-      : pool_(std::move(pool)),
+      : pool_(pool.get()),
+        keeper_(std::move(pool)),
         block_(block),
         address_(block->address),
         requested_(requested),
@@ -33,7 +36,8 @@ class Lease {
         is_shareable_(is_shareable) {}
   /// pre: `other` is not pinned.
   Lease(Lease&& other) noexcept
-      : pool_(std::move(other.pool_)),
+      : pool_(other.pool_),
+        keeper_(std::move(other.keeper_)),
         block_(std::exchange(other.block_, nullptr)),
         address_(other.address_),
         requested_(other.requested_),
@@ -51,7 +55,15 @@ class Lease {
   /// The stream for which it was allocated. Error(closed) if that stream was destroyed.
   [[nodiscard]] StreamName stream_name() const;
   [[nodiscard]] bool is_on_default_stream() const;
-  const std::shared_ptr<LivePool>& pool() const noexcept { return pool_; }
+  /// Null after leave_pool().
+  const std::shared_ptr<LivePool>& pool() const noexcept { return keeper_; }
+  /// Whether the pool has nothing of it any more: it was closed, and no pin keeps its memory.
+  [[nodiscard]] bool is_over() const noexcept {
+    return !is_open() && (block_ == nullptr ? pins_.load() == 0 : is_freed_.load(std::memory_order_acquire));
+  }
+  /// From now on it does not keep the pool alive. pre: is_over(). A thread that uses the lease meanwhile must have its
+  /// own share of the pool.
+  [[nodiscard]] std::shared_ptr<LivePool> leave_pool() noexcept { return std::move(keeper_); }
   [[nodiscard]] bool is_of(KnownStream stream) const noexcept { return stream_ == stream; }
 
   /// Whether its memory can be shared with other processes.
@@ -94,7 +106,8 @@ class Lease {
   /// Frees the block, or leaves that to the last unpin().
   void give_up(StreamId stream);
 
-  std::shared_ptr<LivePool> pool_;
+  LivePool* const pool_;
+  std::shared_ptr<LivePool> keeper_;  // of *pool_; null after leave_pool()
   Block* block_ = nullptr;
   Address address_;
   Bytes requested_;
@@ -104,6 +117,7 @@ class Lease {
   // Both change only with the pool's lock held.
   std::atomic<std::uint32_t> pins_{0};
   std::optional<StreamId> closed_on_;  // set if closed while pinned: the stream in whose order it will be freed
+  std::atomic<bool> is_freed_{false};  // the block went back to the pool
 };
 
 }  // namespace memlake

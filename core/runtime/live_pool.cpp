@@ -290,6 +290,15 @@ void LivePool::set_release_threshold(Bytes threshold) {
 }
 
 void LivePool::set_peers(const std::vector<std::shared_ptr<Device>>& peers) {
+  // Access may be taken away only from memory that no work uses, on whichever device the work is. The wait is without
+  // the lock: other threads may allocate meanwhile.
+  auto removed = this->peers();
+  std::erase_if(removed, [&](const auto& peer) {
+    return !peer->is_open() ||
+           std::ranges::any_of(peers, [&](const auto& kept) { return kept->ordinal() == peer->ordinal(); });
+  });
+  if (!removed.empty()) synchronize();
+  for (const auto& peer : removed) peer->synchronize();
   const auto lock = open_lock();
   unlocker_.wait_for_all();  // what is being mapped would miss the change
   require_open_locked();
@@ -339,6 +348,8 @@ LiveStats LivePool::stats() const {
   stats.limit = pool_->limit();
   stats.largest_free = pool_->largest_free();
   stats.segment_count = pool_->segment_count();
+  if (pool_->policy_space().location() == Location::device)
+    for (const auto& held : pool_->budget()->held_on) stats.held_on.push_back({held.load(std::memory_order_relaxed)});
   if (const PolicyCounters* counters = pool_->policy_space().facets().counters)
     stats.policy_counters = counters->counters();
   stats.host_waits = events_.host_waits();
@@ -372,47 +383,41 @@ LiveStats LivePool::stats() const {
   return stats;
 }
 
-std::vector<std::pair<std::size_t, Bytes>> LivePool::pieces_of(const Block& block) const {
+std::vector<std::pair<std::size_t, Bytes>> LivePool::pieces_of(const Space& space, const Block& block, Bytes size) {
   std::vector<std::pair<std::size_t, Bytes>> pieces;
-  Bytes left = block.requested;
-  const auto add = [&](std::size_t device, Bytes size) {
-    size = std::min(size, left);
-    left = left - size;
-    if (size.count == 0) return;
+  Bytes left = size;
+  const auto add = [&](std::size_t device, Bytes bytes) {
+    bytes = std::min(bytes, left);
+    left = left - bytes;
+    if (bytes.count == 0) return;
     if (!pieces.empty() && pieces.back().first == device) {
-      pieces.back().second = pieces.back().second + size;
+      pieces.back().second = pieces.back().second + bytes;
     } else {
-      pieces.emplace_back(device, size);
+      pieces.emplace_back(device, bytes);
     }
   };
-  if (const SeveralPlaces* places = pool_->space_of(block).facets().several_places) {
+  if (const SeveralPlaces* places = space.facets().several_places) {
     places->for_each_piece(block, add);
   } else {
-    add(pool_->space_of(block).device_number(), block.size);
+    add(space.device_number(), block.size);
   }
   return pieces;
 }
 
-std::vector<BlockRecord> LivePool::snapshot() const {
-  std::vector<BlockRecord> records;
+Snapshot LivePool::snapshot() const {
+  Snapshot snapshot;
   {
     const auto lock = open_lock();
-    const bool has_spilled = pool_->spilled().now.count > 0;
-    const auto on_host = [&](const Space& space, const Block& block) {
-      std::uint64_t bytes = 0;
-      const bool has_memory = block.state == BlockState::live || block.state == BlockState::pending ||
-                              block.state == BlockState::free || block.state == BlockState::claimed;
-      const SeveralPlaces* places = space.facets().several_places;
-      if (has_spilled && has_memory && places != nullptr)
-        places->for_each_piece(block, [&](std::size_t device, Bytes size) {
-          if (device == devices_.size()) bytes += size.count;
-        });
-      return bytes;
-    };
     const auto add = [&](const Space& space, const Block& block) {
       const bool is_used = block.state == BlockState::live || block.state == BlockState::pending;
       const GraphPoolId graph_pool = space.graph_pool() == nullptr ? GraphPoolId{} : space.graph_pool()->id;
-      records.push_back(
+      const bool has_memory = is_used || block.state == BlockState::free || block.state == BlockState::claimed;
+      std::vector<std::pair<std::size_t, Bytes>> pieces;
+      if (has_memory) pieces = pieces_of(space, block, block.size);
+      std::uint64_t on_host = 0;
+      if (space.location() == Location::device)
+        for (const auto& [device, size] : pieces) on_host += device == devices_.size() ? size.count : 0;
+      snapshot.blocks.push_back(
           {.segment = block.memory->range.begin.value,
            .segment_size = block.memory->range.size.count,
            .page = block.memory->page.count,
@@ -423,14 +428,23 @@ std::vector<BlockRecord> LivePool::snapshot() const {
            .state = static_cast<std::uint64_t>(block.state),
            .is_small = block.group->is_small ? 1u : 0u,
            .id = is_used ? block.id : 0,
-           .on_host = on_host(space, block),
+           .on_host = on_host,
            .graph_pool_first = graph_pool.first,
-           .graph_pool_second = graph_pool.second});
+           .graph_pool_second = graph_pool.second,
+           .first_piece = pieces.empty() ? 0 : snapshot.pieces.size(),
+           .piece_count = pieces.size()});
+      for (const auto& [device, size] : pieces) snapshot.pieces.push_back({device, size.count});
     };
-    for (const auto& space : pool_->spaces()) space->for_each([&](const Block& block) { add(*space, block); });
+    for (const auto& space : pool_->spaces()) {
+      space->for_each([&](const Block& block) { add(*space, block); });
+      if (const UseOrder* order = space->facets().use_order)
+        for (const UseOrder::Idle& idle : order->least_recently_used())
+          snapshot.idle.push_back({idle.range.begin.value, idle.range.size.count,
+                                   reinterpret_cast<std::uint64_t>(streams_.handle_of(idle.stream))});
+    }
   }
-  std::ranges::sort(records, {}, &BlockRecord::address);
-  return records;
+  std::ranges::sort(snapshot.blocks, {}, &BlockRecord::address);
+  return snapshot;
 }
 
 }  // namespace memlake

@@ -49,6 +49,28 @@ struct BlockRecord {
   std::uint64_t on_host;           ///< bytes that lie on the host because the devices had no room
   std::uint64_t graph_pool_first;  ///< GraphPoolId
   std::uint64_t graph_pool_second;
+  std::uint64_t first_piece;  ///< in Snapshot::pieces; 0 if it has none
+  std::uint64_t piece_count;  ///< 0: it has no memory of its own
+};
+
+/// A part of a block that lies in one place.
+struct PieceRecord {
+  std::uint64_t device;  ///< its number in the pool; the number of devices means the host
+  std::uint64_t size;
+};
+
+/// Addresses that the policy keeps for later; see UseOrder.
+struct IdleRecord {
+  std::uint64_t address;
+  std::uint64_t size;
+  std::uint64_t stream;  ///< handle
+};
+
+/// A pool at one moment.
+struct Snapshot {
+  std::vector<BlockRecord> blocks;  ///< by address
+  std::vector<PieceRecord> pieces;
+  std::vector<IdleRecord> idle;  ///< least recently used first
 };
 
 /// The figures of one graph pool.
@@ -78,6 +100,7 @@ struct LiveStats {
     Bytes free;
   };
   std::vector<OfStream> streams;  ///< those that have memory
+  std::vector<Bytes> held_on;     ///< by device; empty if the memory of the pool lies on the host
 };
 
 /// One block, as callers that know only its address see it.
@@ -227,7 +250,7 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   /// See Space.
   void set_release_threshold(Bytes threshold);
   std::optional<ReuseRules> reuse_rules() const;
-  /// See Space.
+  /// See Space. If it takes access away, it waits for the work of the pool's devices and of those that lose it.
   void set_peers(const std::vector<std::shared_ptr<Device>>& peers);
   /// Adds one to them, unless it is one of them. Error(invalid_argument) if it cannot reach the pool's devices.
   void add_peer(const std::shared_ptr<Device>& peer);
@@ -249,7 +272,7 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   /// way.
   void observe(std::function<void(const LiveEvent&)> tell);
   LiveStats stats() const;
-  std::vector<BlockRecord> snapshot() const;
+  Snapshot snapshot() const;
   std::optional<std::string> find_broken_invariant() const;
 
   /// Whether at least `mark` is held now, and less was held at some time since this last returned true. Of several
@@ -378,8 +401,9 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
       }
     }
   }
-  // pre: the lock is held, and the block is live.
-  std::vector<std::pair<std::size_t, Bytes>> pieces_of(const Block& block) const;
+  // Where the first `size` bytes of a block of the space lie; memory that lies side by side in one place is one piece.
+  // pre: the lock is held, and the block has memory.
+  static std::vector<std::pair<std::size_t, Bytes>> pieces_of(const Space& space, const Block& block, Bytes size);
   std::vector<ExportedBlock> export_blocks(const std::vector<const Block*>& blocks);
 
   /// Requests that go to a graph pool.

@@ -342,6 +342,22 @@ bool DriverEvents::is_idle(StreamId stream) {
   return has_completed(stream);
 }
 
+bool DriverEvents::is_busy(StreamId stream) {
+  const StreamState state = state_of(stream);
+  if (state == StreamState::capturing) return false;  // what is captured does not run
+  const StreamUse use = streams_.use(stream);
+  if (use.is_complete()) return false;
+  if (state == StreamState::usual && use.is_alive()) return !stream_is_done(device_for(stream), use.handle());
+  const auto& last = use.last_event();
+  return use.has_ended() && last != nullptr && !event_is_done(device_for(stream), last->handle());
+}
+
+bool DriverEvents::is_any_busy() {
+  for (std::size_t i = 0; i < streams_.size(); ++i)
+    if (is_busy(static_cast<StreamId>(i))) return true;
+  return false;
+}
+
 void DriverEvents::look_at_ends() {
   for (std::size_t i = 1; i < streams_.size(); ++i)
     if (const auto stream = static_cast<StreamId>(i); has_completed(stream)) streams_.note_complete(stream);

@@ -59,6 +59,7 @@ class DriverEvents final : public EventSource {
   bool can_record(StreamId stream) override;
   bool is_capturing(StreamId stream) override;
   bool is_idle(StreamId stream) override;
+  bool is_any_busy() override;
   [[nodiscard]] Driver* driver() override { return &unwrapped(); }
   [[nodiscard]] bool is_behind(StreamId waiter, StreamId stream, Tick tick) const override;
   [[nodiscard]] bool was_waited_for(StreamId stream, Tick tick) const override;
@@ -109,6 +110,8 @@ class DriverEvents final : public EventSource {
   bool record_now(StreamId stream, OwnEvent& own);
   /// What the driver says about a stream that this thread can use; notes the end of one that the driver does not know.
   StreamState state_of(StreamId stream);
+  /// False if it has no work left, or if that is not known.
+  bool is_busy(StreamId stream);
   /// The stream's name in StreamOrder; std::nullopt after it was destroyed.
   [[nodiscard]] std::optional<StreamOrder::Stream> name_of(StreamId stream) const;
   [[nodiscard]] Driver& unwrapped() const { return devices_.front()->library().unwrapped(); }

@@ -66,6 +66,9 @@ class EventSource {
   virtual bool is_capturing(StreamId) { return false; }
   /// Whether all work of the stream is known to be complete.
   virtual bool is_idle(StreamId stream) = 0;
+  /// Whether a stream that the pool has seen is known to have work left. A call that waits for the whole device would
+  /// wait for that stream.
+  virtual bool is_any_busy() { return false; }
 
   /// Finds out which streams that have ended have no work left: was_waited_for() is true of them from then on.
   virtual void look_at_ends() {}

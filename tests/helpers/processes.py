@@ -20,7 +20,10 @@ def run_python(program: str, *arguments: str, **environment: str) -> subprocess.
 
 
 def assert_ends_well(program: str) -> str:
-    """Runs a Python program that must end with exit code 0 and without a word on stderr; returns its output."""
-    done = run_python(program)
+    """Runs a Python program that must end with exit code 0 and without a word on stderr; returns its output.
+
+    Objects of the core that are never destroyed are listed on stderr, which is off by default.
+    """
+    done = run_python("__import__('memlake._native')._native._warn_of_leaks(True)\n" + textwrap.dedent(program))
     assert (done.returncode, done.stderr) == (0, ""), done
     return done.stdout

@@ -70,7 +70,7 @@ TEST(while_one_thread_waits_for_new_memory_others_are_served_from_what_is_there)
     // Every one of these would wait for ever if the lock were held.
     Lease cached = take(pool, MiB * 30);
     EXPECT(pool.stats().live_count == 2);
-    EXPECT(!pool.snapshot().empty());
+    EXPECT(!pool.snapshot().blocks.empty());
     expect_sound(pool);
     cached.close();
     EXPECT_EQ(calls(pool), made);

@@ -48,13 +48,9 @@ def test_a_process_ends_well_whatever_is_open(ending):
 
 
 def assert_does_not_crash(program):
-    """For processes that end under their own daemon threads: what those hold is never dropped, and nanobind says so."""
+    """For processes that end under their own daemon threads: what those hold is never destroyed."""
     done = run_python(program)
-    assert done.returncode == 0, done
-    said = [
-        line for line in done.stderr.splitlines() if not line.startswith(("nanobind: ", " - ", "See https://nanobind"))
-    ]
-    assert said == []
+    assert (done.returncode, done.stderr) == (0, ""), done
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,10 @@ class SegmentRules {
     return nullptr;
   }
 
+  /// Whether free memory that was not used for long is released before new memory is made.
+  [[nodiscard]] virtual bool collects_garbage() const { return false; }
+  /// The blocks that may be released for that, least recently used first.
+  [[nodiscard]] virtual std::vector<const Block*> garbage(const BlockMap&) const { return {}; }
   /// Fills `victims` with all blocks whose memory can be released to the driver.
   virtual void choose_everything(const BlockMap& blocks, std::vector<Block*>& victims) const = 0;
 };

@@ -16,6 +16,7 @@ SegmentSpace::SegmentSpace(const Devices& devices, std::unique_ptr<SegmentRules>
   facets_.bare_addresses = this;
   facets_.graph_memory = this;
   if (rules_->maps_its_memory()) facets_.peer_access = this;
+  if (rules_->collects_garbage()) facets_.use_order = this;
 }
 
 SegmentView SegmentSpace::view() const {
@@ -68,8 +69,12 @@ bool SegmentSpace::serves(const Block& block, Bytes rounded) const {
 void SegmentSpace::shrink_to(Bytes keep, bool may_wait) {
   std::vector<Block*> victims;
   rules_->choose_everything(blocks_, victims);
+  // cuMemFree waits for all work of the device, also for work that does not use the memory.
+  const auto is_plain = [](const Block* block) { return !block->memory->is_expandable(); };
+  const bool keeps_plain = !may_wait && std::ranges::any_of(victims, is_plain) && events_.is_any_busy();
   for (Block* block : victims) {
     if (ledger_.held() <= keep) return;
+    if (keeps_plain && is_plain(block)) continue;
     if (!may_wait && !events_.is_idle(block->stream)) continue;
     const Bytes most = ledger_.held() - keep;
     if (block->memory->is_expandable()) {
@@ -114,6 +119,12 @@ void SegmentSpace::change_access(const Devices& added, const Devices& removed) {
   std::vector<AddressRange> mappings;
   for (const auto& segment : segments_) static_cast<const ExpandableSegment&>(*segment).add_mapped(mappings);
   change_rights_of(mappings, added, removed);
+}
+
+std::vector<UseOrder::Idle> SegmentSpace::least_recently_used() const {
+  std::vector<Idle> idle;
+  for (const Block* block : rules_->garbage(blocks_)) idle.push_back({{block->address, block->size}, block->stream});
+  return idle;
 }
 
 std::uint64_t SegmentSpace::generation(const Block& block) const {

@@ -18,7 +18,7 @@ namespace test {
 struct SegmentSabotage;
 }
 
-class SegmentSpace final : public Space, BareAddresses, PeerAccess, GraphMemory {
+class SegmentSpace final : public Space, BareAddresses, PeerAccess, GraphMemory, UseOrder {
   friend struct test::SegmentSabotage;  // breaks it, so that tests see what check() reports
 
  public:
@@ -63,6 +63,7 @@ class SegmentSpace final : public Space, BareAddresses, PeerAccess, GraphMemory 
   }
   void release_bare_addresses() override;
   void change_access(const Devices& added, const Devices& removed) override;
+  [[nodiscard]] std::vector<Idle> least_recently_used() const override;
   [[nodiscard]] SegmentView view() const;
   /// The advice for the case that there is enough memory, but none of it fits.
   [[nodiscard]] std::string advice_for(const Attempt& attempt, Bytes room) const;

@@ -60,6 +60,7 @@ StitchSpace::StitchSpace(std::shared_ptr<Device> device, const StitchOptions& op
       blocks_(device, options_.chunk_size),
       views_(options_, options_.chunk_size, events) {
   facets_.counters = this;
+  facets_.use_order = this;
 }
 
 Bytes StitchSpace::round(Bytes requested) const {
@@ -387,6 +388,13 @@ std::uint64_t StitchSpace::generation(const Block& block) const {
   if (block.group == &view_group_) return (std::uint64_t{1} << 63) + block.memory->serial;
   const PrimitiveSegment& segment = PrimitiveBlocks::segment_of(block);
   return ((segment.serial + 1) << 32) + segment.generation({block.address, block.size});
+}
+
+std::vector<UseOrder::Idle> StitchSpace::least_recently_used() const {
+  std::vector<Idle> idle;
+  for (const StitchedView* view = views_.oldest(); view != nullptr; view = view->newer)
+    idle.push_back({view->range, view->block.stream});
+  return idle;
 }
 
 std::vector<Counter> StitchSpace::counters() const {

@@ -21,7 +21,7 @@ namespace test {
 struct StitchSabotage;
 }
 
-class StitchSpace final : public Space, PolicyCounters {
+class StitchSpace final : public Space, PolicyCounters, UseOrder {
   friend struct test::StitchSabotage;  // breaks it, so that tests see what check() reports
 
  public:
@@ -60,6 +60,7 @@ class StitchSpace final : public Space, PolicyCounters {
 
  private:
   [[nodiscard]] std::vector<Counter> counters() const override;
+  [[nodiscard]] std::vector<Idle> least_recently_used() const override;
 
   /// How much memory may still be created, as far as it is known.
   [[nodiscard]] Bytes room();

@@ -52,6 +52,8 @@ class ViewCache {
   bool evict_over(PrimitiveSegment& segment, AddressRange run);
 
   [[nodiscard]] bool has_idle() const { return oldest_ != nullptr; }
+  /// The least recently used view that is not in use; null if there is none. StitchedView::newer leads to the next.
+  [[nodiscard]] const StitchedView* oldest() const { return oldest_; }
   [[nodiscard]] const std::vector<std::unique_ptr<StitchedView>>& views() const { return views_; }
   [[nodiscard]] const StitchCounters& counters() const { return counters_; }
   [[nodiscard]] Bytes bytes() const { return bytes_; }

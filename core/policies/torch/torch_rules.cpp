@@ -166,6 +166,15 @@ bool TorchRules::choose_garbage(const SegmentView& view, std::vector<Block*>& vi
   return !victims.empty();
 }
 
+std::vector<const Block*> TorchRules::garbage(const BlockMap& blocks) const {
+  std::vector<const Block*> candidates;
+  for_each_free(blocks.large, [&](const Block* block) {
+    if (block->is_whole_segment() && !block->memory->is_expandable()) candidates.push_back(block);
+  });
+  std::ranges::stable_sort(candidates, {}, &Block::idle_since);
+  return candidates;
+}
+
 bool TorchRules::choose_available(const Climb& climb, std::vector<Block*>& victims) const {
   victims.clear();
   const FreeIndex* index = climb.group.index_of(climb.attempt.request.stream);

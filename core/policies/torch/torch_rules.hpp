@@ -29,6 +29,8 @@ class TorchRules final : public SegmentRules {
   void choose_everything(const BlockMap& blocks, std::vector<Block*>& victims) const override;
   [[nodiscard]] bool maps_its_memory() const override { return options_.is_expandable; }
   [[nodiscard]] std::unique_ptr<SegmentRules> for_graphs(std::shared_ptr<const GraphPool> graph_pool) const override;
+  [[nodiscard]] bool collects_garbage() const override { return options_.garbage_collection_threshold > 0; }
+  [[nodiscard]] std::vector<const Block*> garbage(const BlockMap& blocks) const override;
 
  private:
   /// The next step towards new memory; std::nullopt if the limit forbids it.

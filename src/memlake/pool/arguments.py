@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from memlake import _native
 from memlake.device.device import Device
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 __all__ = [
     "GPU_DIRECT_RDMA",
     "DeviceLike",
+    "HandleType",
+    "Location",
+    "Placement",
+    "Spill",
     "device_list",
     "high_mark",
     "require_capable",
@@ -28,6 +32,18 @@ __all__ = [
 
 GPU_DIRECT_RDMA = 116
 """``CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED``, of plain allocations."""
+
+Placement = Literal["fill", "balance", "near"]
+"""On which of several devices new memory is created."""
+
+Location = Literal["device", "host", "host_numa"]
+"""Where the memory of a pool is."""
+
+Spill = Literal["host"]
+"""Where memory goes that has no room on the devices."""
+
+HandleType = Literal["none", "posix_fd", "fabric"]
+"""How other processes get memory of a pool."""
 
 
 class HasDeviceId(Protocol):
@@ -73,11 +89,11 @@ def require_capable(
     handle_type: str | None,
 ) -> None:
     """Raises ConfigError if the arguments are invalid, or need a capability that the policy does not have."""
-    if placement not in ("fill", "balance", "near"):
+    if placement not in get_args(Placement):
         raise ConfigError(f"placement must be 'fill', 'balance' or 'near', got {placement!r}")
-    if location not in ("device", "host", "host_numa"):
+    if location not in get_args(Location):
         raise ConfigError(f"location must be 'device', 'host' or 'host_numa', got {location!r}")
-    if spill not in (None, "host"):
+    if spill not in (None, *get_args(Spill)):
         raise ConfigError(f"spill must be 'host' or None, got {spill!r}")
     if spill is not None and handle_type is not None:
         raise ConfigError(
@@ -110,6 +126,11 @@ def require_pinned(allocation_type: str) -> None:
         raise ConfigError(
             'allocation_type "managed" is not offered: memory that the driver migrates cannot be mapped by a pool, and '
             "the drivers' own managed pools need CUDA 13 and a device with concurrent managed access"
+        )
+    if allocation_type == "device":
+        raise ConfigError(
+            'allocation_type "pinned" is memory of the device: CUDA calls it pinned because the driver does not '
+            'migrate it. Leave allocation_type out; for memory of the host make the pool with location="host"'
         )
     if allocation_type != "pinned":
         raise ConfigError(f"allocation_type must be 'pinned', got {allocation_type!r}")

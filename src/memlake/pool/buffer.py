@@ -44,8 +44,8 @@ class Buffer(_native.Lease, Memory):
             buffer.fill(0)
             buffer.ptr, buffer.nbytes
 
-    A buffer is freed by `close`, at the end of a ``with`` block, or when its last reference is dropped. It keeps the
-    memory of its pool alive, but not the `Pool` object.
+    A buffer is freed by `close`, at the end of a ``with`` block, or when its last reference is dropped. Until then it
+    keeps the memory of its pool alive, but not the `Pool` object. A closed buffer keeps nothing.
     """
 
     __slots__ = ("__weakref__", "_live_views")
@@ -67,7 +67,7 @@ class Buffer(_native.Lease, Memory):
         """The stream that the buffer was allocated for.
 
         Raises:
-            ClosedError: if the stream or its device is closed.
+            ClosedError: if the buffer, the stream or its device is closed.
         """
         handle, core = self._stream()
         device = Device._of(core)
@@ -287,8 +287,8 @@ class Buffer(_native.Lease, Memory):
                 raise BufferError(
                     f"cannot close {self!r} while another library has its memory by DLPack; delete those arrays first"
                 )
-        if stream is None:
-            self._release()
+        if stream is None or not self.is_open:
+            self._release()  # a closed buffer is refused, whichever stream is named
         else:
             self._release_on(stream, *stream_arguments(stream, self._all_devices()))
 

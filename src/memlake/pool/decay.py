@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from memlake.errors import ClosedError, ConfigError, MemlakeError
+from memlake.logs import logger
 
 if TYPE_CHECKING:
     from memlake.pool.pool import Pool
 
 __all__ = ["DecayThread", "decay_thread", "parse_decay"]
+
+_log = logger("pool")
 
 
 def parse_decay(decay: float | None) -> float | None:
@@ -93,6 +96,7 @@ def _give_back(pool: Pool) -> None:
     except ClosedError:
         pass  # another thread closed the pool
     except MemlakeError as error:
+        _log.warning("%r: memory could not be released after its decay: %s", pool, error)
         # Reported as the error of a thread, but the thread continues: other pools need it.
         threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, None)))
 

@@ -24,7 +24,7 @@ def is_shareable(handle_type: str | None, location: str, policy: Options) -> boo
     Raises:
         ConfigError: if the handle type is unknown, not supported, or not possible for such a pool.
     """
-    if handle_type is None:
+    if handle_type is None or handle_type == "none":
         return False
     if handle_type in ("posix_fd", "fabric"):
         require_exportable(location, policy)
@@ -32,7 +32,7 @@ def is_shareable(handle_type: str | None, location: str, policy: Options) -> boo
     reason = _REASONS.get(handle_type) if isinstance(handle_type, str) else None
     if reason is not None:
         raise ConfigError(f"handle_type={handle_type!r} is not supported: {reason}")
-    raise ConfigError(f'handle_type must be None, "posix_fd" or "fabric", got {handle_type!r}')
+    raise ConfigError(f'handle_type must be None, "none", "posix_fd" or "fabric", got {handle_type!r}')
 
 
 def require_exportable(location: str, policy: Options) -> None:

@@ -39,14 +39,18 @@ class PeerDevices(MutableSet[Device]):
             self._replace({*self._pool._peers, value})
 
     def discard(self, value: Device) -> None:
-        """Revokes the access of a device. Its work on the memory of the pool must have finished."""
+        """Revokes the access of a device.
+
+        This waits until the device and the devices of the pool have done the work that is queued now. No thread may
+        queue work on the memory of the pool meanwhile.
+        """
         if value in self._pool.devices:
             raise ConfigError(f"{value!r} has memory in the pool; its access cannot be taken away")
         with _changing:
             self._replace(self._pool._peers - {value})
 
     def clear(self) -> None:
-        """Revokes the access of all other devices."""
+        """Revokes the access of all other devices; it waits as `discard` does."""
         self.replace(())
 
     def replace(self, devices: Iterable[Device]) -> None:

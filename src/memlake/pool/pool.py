@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
 from weakref import WeakValueDictionary
 
 from memlake import _native
@@ -11,9 +11,14 @@ from memlake.device.device import Device, open_core
 from memlake.device.features import log_refusals
 from memlake.device.stream import StreamLike, stream_arguments
 from memlake.errors import BrokenInvariant, ClosedError, ConfigError, InvalidFree, MemlakeError, OutOfMemory
+from memlake.logs import logger
 from memlake.ownership.closable import Closable
 from memlake.pool.arguments import (
     DeviceLike,
+    HandleType,
+    Location,
+    Placement,
+    Spill,
     device_list,
     high_mark,
     require_capable,
@@ -48,6 +53,7 @@ __all__ = ["FailureCallback", "Pool"]
 FailureCallback = Callable[[int], object]
 """A pool calls it with the size of a request before it refuses the request. A true result means: try again."""
 
+_log = logger("pool")
 
 # A retry makes sense if a function of on_failure changed one of these figures. The numbers limit the retries.
 _WHAT_A_CALLBACK_CHANGES = ("limit", "held", "live", "pending", "free", "device_free")
@@ -86,21 +92,23 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         handle_type: ``"posix_fd"``: every buffer can be exported to other processes (`Buffer.export`), unless it is
             allocated with ``shareable=False``. ``"fabric"``: the handles of such buffers can be exported as fabric
             handles, too (`Buffer.handles`); if the device cannot do that, a warning says so, and the pool's handle
-            type is ``"posix_fd"``. None: only buffers that are allocated with ``shareable=True``.
+            type is ``"posix_fd"``. None, ``"none"``: only buffers that are allocated with ``shareable=True``.
         placement: on which of several devices new memory is created: ``"fill"``: the first device with room;
-            ``"balance"``: the devices evenly; ``"near"``: the device of the request's stream first.
+            ``"balance"``: the devices evenly, buffer by buffer: a buffer for which one device has a free block or room
+            is on that device alone; ``"near"``: the device of the request's stream first.
         spill: ``"host"``: memory for which the devices or the limit have no room is created on the host, in the same
             contiguous range. It is slower to access, is counted separately, and does not count against `limit`. None:
             such a request is refused. Spilling needs the policy ``"lake"``.
-        allocation_type: ``"pinned"``, CUDA's word for memory that the driver does not migrate. ``"managed"`` is
-            refused: a pool cannot map managed memory.
+        allocation_type: ``"pinned"``, CUDA's word for memory that the driver does not migrate, which is what memory of
+            a device is. ``"managed"`` is refused: a pool cannot map managed memory.
         decay: release memory that was not needed for this many seconds. None: never. A background thread does it.
         on_failure: one or more functions, called in order before a request is refused. The pool calls each with the
             size of the request and without holding a lock. If one returns a true value, for instance because it freed
             memory, the pool tries again. The pool refuses the request if two retries in a row changed nothing, or
             after 100 retries.
         on_high: ``(bytes, function)``: the pool calls the function with itself when the memory it holds rises to so
-            many bytes, and again after it was below.
+            many bytes, and again after it was below. An exception in the function does not fail the request: it goes to
+            `sys.unraisablehook` and to the logger ``memlake.pool``.
 
     Raises:
         ConfigError: if an argument is invalid or not supported.
@@ -146,11 +154,11 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         max_size: Size | None = None,
         release_threshold: Size = "max",
         initial_size: Size = 0,
-        location: str = "device",
-        handle_type: str | None = None,
-        placement: str = "fill",
-        spill: str | None = None,
-        allocation_type: str = "pinned",
+        location: Location = "device",
+        handle_type: HandleType | None = None,
+        placement: Placement = "fill",
+        spill: Spill | None = None,
+        allocation_type: Literal["pinned"] = "pinned",
         decay: float | None = None,
         on_failure: FailureCallback | Iterable[FailureCallback] = (),
         on_high: tuple[Size, Callable[[Pool], object]] | None = None,
@@ -159,6 +167,8 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         self._on = self._all[0]
         cores = [open_core(device) for device in self._all]
         require_pinned(allocation_type)
+        if handle_type == "none":
+            handle_type = None
         self._policy, self._fallback_reason = chosen_policy(policy, self._all)
         require_capable(
             self._policy, self._all, placement=placement, location=location, spill=spill, handle_type=handle_type
@@ -206,6 +216,7 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
                 raise
         decay_thread.look_after(self)
         publish_if_asked()
+        _log.debug("%r was made", self)
 
     @classmethod
     def _default_of(cls, device: Device) -> Self:
@@ -230,12 +241,12 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         return self._policy
 
     @property
-    def location(self) -> str:
+    def location(self) -> Location:
         """Where the memory of the pool is: ``"device"``, ``"host"`` or ``"host_numa"``."""
         return self._location
 
     @property
-    def handle_type(self) -> str | None:
+    def handle_type(self) -> HandleType | None:
         """``"posix_fd"`` or ``"fabric"`` if buffers are exportable by default, else None."""
         return self._handle_type
 
@@ -311,7 +322,9 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         """Releases cached memory to the driver.
 
         This does not wait for streams. Live and pending memory stays, and so does freed memory that its stream may
-        still use. To release all of it, wait first (`Stream.sync`).
+        still use. Memory of cuMemAlloc (the policy ``"caching"``, small requests of ``"stitch"``) stays while a stream
+        that the pool has seen has work to do, because cuMemFree waits for the whole device. To release all of it, wait
+        first (`Device.synchronize`).
 
         Args:
             keep: how many bytes the pool keeps.
@@ -319,7 +332,9 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         Returns:
             How many bytes were released.
         """
-        return self._trim(parse_bytes(keep, of=self._total, what="keep"))
+        released = self._trim(parse_bytes(keep, of=self._total, what="keep"))
+        _log.debug("%r: trim released %d bytes", self, released)
+        return released
 
     def stats(self) -> PoolStats:
         """Returns all counters of the pool, read at one moment."""
@@ -334,7 +349,7 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         """Returns all segments and blocks of the pool, read at one moment."""
         from memlake.pool.snapshot import PoolSnapshot
 
-        return PoolSnapshot(self._snapshot())
+        return PoolSnapshot(*self._snapshot(), self._all)
 
     def check(self) -> None:
         """Checks the invariants of the pool (I1 to I8 in docs/design/).
@@ -411,6 +426,7 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         if self._serves_torch and self.is_open:
             raise InvalidFree(f"{self!r} serves PyTorch, which goes on to use it; trim() empties it")
         self._close()
+        _log.debug("%r was closed", self)
         if self._recording is not None:
             self._recording.stop()
 
@@ -445,6 +461,7 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
             may_ask = tries < _MOST_TRIES and in_vain < _MOST_IN_VAIN
             if not may_ask or not any(function(size) for function in self.on_failure):
                 shortage = Shortage.of(refusal)
+                _log.info("%r: %s", self, shortage.text)
                 raise OutOfMemory(shortage.text, shortage)
             tries += 1
             answer = attempt()
@@ -476,8 +493,14 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         self._trim(max(self._take_recent_peak(), kept))
 
     def _report_high_mark(self) -> None:
-        if self._high_mark is not None and self._has_risen_to(self._high_mark):
+        if self._high_mark is None or not self._has_risen_to(self._high_mark):
+            return
+        try:
             self._high_callback(self)
+        except Exception as error:
+            # The request was served. Its caller did not call the function and cannot know what its exceptions mean.
+            _log.exception("%r: on_high raised an exception", self)
+            _native.report_ignored(error, self._high_callback)
 
     def _effective_limit(self) -> int | None:
         if self._serves_torch:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from memlake.device.piece import Piece
 from memlake.errors import ConfigError
 
-__all__ = ["BlockInfo", "PoolSnapshot", "SegmentInfo"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memlake.device.device import Device
+
+__all__ = ["BlockInfo", "IdleRange", "PoolSnapshot", "SegmentInfo"]
 
 _STATES = ("free", "live", "pending", "unmapped", "lent", "dead", "claimed")  # the order of BlockState in the core
 _COLUMNS = (
     *("segment", "segment_size", "page", "address", "nbytes", "requested"),
     *("stream", "state", "is_small", "id", "on_host", "graph_pool_first", "graph_pool_second"),
+    *("first_piece", "num_pieces"),
 )
 # PyTorch's names of the states. Blocks in other states have no counterpart in PyTorch.
 _TORCH_STATES = {
@@ -39,6 +46,8 @@ class BlockInfo:
         stream: the handle of the stream of the block.
         on_host: how many of its bytes were spilled to the host.
         graph_pool: the `GraphPool.id` of the graph pool whose memory it is; None: it is no memory of graphs.
+        pieces: where its bytes are, by offset; empty if it has no memory of its own (``"unmapped"``, ``"lent"``,
+            ``"dead"``).
     """
 
     address: int
@@ -48,6 +57,26 @@ class BlockInfo:
     stream: int
     on_host: int = 0
     graph_pool: tuple[int, int] | None = None
+    pieces: tuple[Piece, ...] = ()
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """The devices that have memory of the block, each once, by offset. Host memory is on no device."""
+        return tuple(dict.fromkeys(piece.device for piece in self.pieces if piece.device is not None))
+
+
+@dataclass(frozen=True)
+class IdleRange:
+    """Addresses with memory that no buffer uses, and that the policy keeps until it needs their place.
+
+    Attributes:
+        address, nbytes: the range.
+        stream: the handle of the stream that used it last.
+    """
+
+    address: int
+    nbytes: int
+    stream: int
 
 
 @dataclass(frozen=True)
@@ -89,11 +118,14 @@ class SegmentInfo:
 
 
 class PoolSnapshot:
-    """The segments and blocks of a pool at one moment. A snapshot copies a table; `segments` makes the objects."""
+    """The segments and blocks of a pool at one moment. A snapshot copies tables; `segments` makes the objects."""
 
-    def __init__(self, rows: bytes) -> None:
-        """Reads the table of the core. `Pool.snapshot` makes a snapshot."""
+    def __init__(self, rows: bytes, pieces: bytes, idle: bytes, devices: Sequence[Device]) -> None:
+        """Reads the tables of the core. `Pool.snapshot` makes a snapshot."""
         self._table = np.frombuffer(rows, np.uint64).reshape(-1, len(_COLUMNS))
+        self._pieces = np.frombuffer(pieces, np.uint64).reshape(-1, 2)
+        self._idle = np.frombuffer(idle, np.uint64).reshape(-1, 3)
+        self._devices = tuple(devices)
 
     @property
     def table(self) -> dict[str, np.ndarray[Any, np.dtype[np.uint64]]]:
@@ -104,15 +136,35 @@ class PoolSnapshot:
     def segments(self) -> tuple[SegmentInfo, ...]:
         """The segments by address."""
         found: dict[int, tuple[list[int], list[BlockInfo]]] = {}
+        pieces = self._pieces.tolist()
         for row in self._table.tolist():
-            segment, _, _, address, nbytes, requested, stream, state, _, _, on_host, first, second = row
+            segment, _, _, address, nbytes, requested, stream, state, _, _, on_host, first, second, piece, count = row
             graph_pool = (first, second) if first or second else None
-            block = BlockInfo(address, nbytes, requested, _STATES[state], stream, on_host, graph_pool)
+            own = self._pieces_of(pieces[piece : piece + count])
+            block = BlockInfo(address, nbytes, requested, _STATES[state], stream, on_host, graph_pool, own)
             found.setdefault(segment, (row, []))[1].append(block)
         return tuple(
             SegmentInfo(address, row[1], row[2], bool(row[8]), tuple(blocks))
             for address, (row, blocks) in found.items()
         )
+
+    def _pieces_of(self, rows: list[list[int]]) -> tuple[Piece, ...]:
+        found = []
+        offset = 0
+        for number, nbytes in rows:
+            found.append(Piece(self._devices[number] if number < len(self._devices) else None, offset, nbytes))
+            offset += nbytes
+        return tuple(found)
+
+    @property
+    def least_recently_used(self) -> tuple[IdleRange, ...]:
+        """What the policy gives up by last use, the least recently used first.
+
+        With ``"stitch"`` these are the cached views that no buffer uses: the first ones are unmapped when a cap is
+        reached. With ``"caching"`` and a `garbage_collection_threshold` they are the free segments that may be released
+        above the threshold. Empty with other policies, where the last use decides nothing.
+        """
+        return tuple(IdleRange(*row) for row in self._idle.tolist())
 
     def total(self, state: str) -> int:
         """Returns the sum of the sizes of all blocks in a state.

@@ -41,6 +41,8 @@ class PoolStats:
             ``location="host"``. PyTorch calls it reserved.
         graph_held: the part of `held` that belongs to graph pools (`Pool.graph_pool`).
         graph_live: the part of `live` that lies there.
+        held_on: `held` by the ordinal of the device; empty with ``location="host"``. Memory whose release failed is in
+            `held` only.
         held_on_host: memory that was spilled to the host (``spill="host"``). It does not count against `limit`.
         limit: the most that the pool may hold; None: only the size of the device limits it.
         largest_contiguous: the largest free block; 0 with the policy `driver`, which does not tell it.
@@ -70,6 +72,7 @@ class PoolStats:
     held: int
     graph_held: int
     graph_live: int
+    held_on: dict[int, int]
     held_on_host: int
     limit: int | None
     largest_contiguous: int

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import ModuleType
 
+    from memlake.pool.arguments import Spill
+
 __all__ = ["Installation", "install", "installation", "uninstall", "using"]
 
 _MOST_DEVICES = 64
@@ -45,13 +47,13 @@ class Installation:
 
     policy: str
     limit: str | None = None
-    spill: str | None = None
+    spill: Spill | None = None
     devices: tuple[int, ...] | None = None
     door: str = "shim"
 
     @classmethod
     def of(
-        cls, policy: str | Options, limit: Size | None, spill: str | None, devices: Iterable[int] | None
+        cls, policy: str | Options, limit: Size | None, spill: Spill | None, devices: Iterable[int] | None
     ) -> Installation:
         """Checks the arguments of `install`.
 
@@ -80,7 +82,7 @@ def install(
     *,
     limit: Size | None = None,
     devices: Iterable[int] | None = None,
-    spill: str | None = None,
+    spill: Spill | None = None,
 ) -> None:
     """Makes memlake the allocator of PyTorch's CUDA tensors in this process.
 
@@ -134,7 +136,7 @@ def using(
     *,
     limit: Size | None = None,
     devices: Iterable[int] | None = None,
-    spill: str | None = None,
+    spill: Spill | None = None,
 ) -> Iterator[None]:
     """Installs memlake for a block; afterwards PyTorch has the allocator that it had before. See `install`."""
     wanted = Installation.of(policy, limit, spill, devices)

@@ -43,7 +43,7 @@ def install_from_text(text: str) -> None:
         else:
             rest.append(part)
     policy = ",".join(filter(None, rest)) or "lake"
-    install(policy, limit=taken.get("limit"), spill=taken.get("spill"))
+    install(policy, limit=taken.get("limit"), spill=taken.get("spill"))  # type: ignore[arg-type]  # it checks the word
 
 
 def install_after_import() -> None:

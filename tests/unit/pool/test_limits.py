@@ -1,4 +1,5 @@
 import pickle
+import sys
 
 import pytest
 
@@ -83,6 +84,24 @@ def test_high_is_told_when_held_crosses_the_mark(gpu):
         pool.trim()
         pool.reserve("40MiB")
         assert told == [40 * MIB, 40 * MIB]
+
+
+def test_an_exception_in_on_high_does_not_fail_the_request(gpu, monkeypatch, caplog):
+    unraisable = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+
+    def fail(pool):
+        raise LookupError("in on_high")
+
+    with memlake.Pool(gpu, on_high=("10MiB", fail)) as pool:
+        with pool.allocate("20MiB") as buffer:
+            assert buffer.nbytes == 20 * MIB
+        pool.trim()
+        pool.reserve("20MiB")
+    assert [str(one.exc_value) for one in unraisable] == ["in on_high"] * 2
+    assert [one.object for one in unraisable] == [fail] * 2
+    assert unraisable[0].exc_traceback.tb_frame.f_code.co_name == "_report_high_mark"
+    assert [(record.name, record.levelname) for record in caplog.records] == [("memlake.pool", "ERROR")] * 2
 
 
 def test_running_out_explains_itself(gpu):

@@ -77,6 +77,21 @@ def test_memory_of_cu_mem_alloc_has_no_access_of_its_own(gpus, policy):
     assert pool.peer_accessible_by == set()
 
 
+def test_access_is_taken_away_when_queued_work_has_finished(memlake_emulator):
+    own, peer = memlake_emulator.emulate(devices=2, memory="256MiB")
+    pool = memlake.Pool(own)
+    pool.peer_accessible_by = [peer]
+    streams = own.create_stream(), peer.create_stream()
+    with pool.allocate("128MiB") as buffer:
+        for round_ in range(20):
+            for stream in streams:
+                buffer.fill(round_, stream=stream)  # the driver refuses the change while this runs
+            pool.peer_accessible_by = []
+            assert list(pool.peer_accessible_by) == []
+            pool.peer_accessible_by = [peer]
+    pool.check()
+
+
 def test_a_peer_that_was_closed_is_no_obstacle(gpus):
     pool = memlake.Pool(gpus[0])
     pool.peer_accessible_by.add(gpus[1])

@@ -46,7 +46,8 @@ def test_a_policy_is_a_name_a_configuration_or_options(gpu, policy, options):
         ({"initial_size": -1}, "initial_size"),
         ({"release_threshold": "x"}, "release_threshold"),
         ({"allocation_type": "managed"}, "driver migrates"),
-        ({"allocation_type": "device"}, "must be 'pinned'"),
+        ({"allocation_type": "device"}, '"pinned" is memory of the device'),
+        ({"allocation_type": "unpinned"}, "must be 'pinned'"),
         ({"handle_type": "posix_fd", "spill": "host"}, "cannot spill"),
         ({"location": "moon"}, "location must be"),
         ({"location": "host", "policy": "stitch"}, "location='host' needs the policy \"lake\""),
@@ -70,6 +71,15 @@ def test_a_policy_is_a_name_a_configuration_or_options(gpu, policy, options):
 def test_arguments_that_make_no_sense_are_refused(gpu, arguments, message):
     with pytest.raises(ConfigError, match=message):
         memlake.Pool(gpu, **arguments)
+
+
+def test_the_handle_type_none_is_no_handle_type(gpu):
+    with memlake.Pool(gpu, handle_type="none", spill="host") as pool:
+        assert pool.handle_type is None
+        with pool.allocate("2MiB") as buffer:
+            assert not buffer.is_shareable
+    with memlake.Pool(gpu, "caching", handle_type="none") as pool, pool.allocate("2MiB", shareable=True) as buffer:
+        assert buffer.is_shareable
 
 
 @pytest.mark.parametrize("devices", [[], None, "cuda:0", ["a"]])

@@ -5,7 +5,7 @@ import textwrap
 import pytest
 
 import memlake
-from helpers.processes import assert_ends_well
+from helpers.processes import assert_ends_well, run_python
 
 POOL = """
     import gc, os, sys, threading, atexit
@@ -43,6 +43,50 @@ POOL = """
 )
 def test_a_process_ends_well_with_pools_open(ending):
     assert_ends_well(textwrap.dedent(POOL) + ending)
+
+
+DAEMONS = """
+    import os, sys, threading
+    import memlake
+
+    (gpu,) = memlake.emulate(memory="256MiB")
+    pool = memlake.Pool(gpu)
+    begun = threading.Barrier(5)
+
+    def work():
+        stream = gpu.create_stream()
+        begun.wait()
+        while True:
+            with pool.allocate("2MiB", stream=stream) as buffer:
+                buffer.fill(1, stream=stream)
+
+    def keep(buffer):
+        begun.wait()
+        threading.Event().wait()
+
+    for _ in range(3):
+        threading.Thread(target=work, daemon=True).start()
+    threading.Thread(target=keep, args=[pool.allocate("2MiB")], daemon=True).start()
+    begun.wait()
+"""
+
+
+def test_a_process_with_daemon_threads_at_work_ends_and_prints_nothing():
+    for _ in range(5):
+        done = run_python(DAEMONS)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_forked_child_of_a_process_with_threads_ends_and_prints_nothing():
+    fork = """
+    for _ in range(5):
+        child = os.fork()
+        if child == 0:
+            sys.exit(0)  # ends as any program does
+        assert os.waitpid(child, 0)[1] == 0
+    """
+    done = run_python(textwrap.dedent(DAEMONS) + textwrap.dedent(fork))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_a_forked_child_leaves_the_pool_alone():

@@ -157,6 +157,38 @@ def test_a_stream_that_was_closed_does_not_make_trimming_wait_for_others(memlake
     pool.check()
 
 
+@pytest.mark.parametrize("size", ["20MiB", "512KiB"])
+@pytest.mark.parametrize("policy", ["lake", "expandable", "caching", "stitch", "driver"])
+def test_trimming_waits_for_no_stream(memlake_emulator, policy, size):
+    (gpu,) = memlake_emulator.emulate(memory="128MiB", streams="manual")
+    pool = memlake.Pool(gpu, policy)
+    busy, idle = gpu.create_stream(), gpu.create_stream()
+    working = pool.allocate(size, stream=busy)
+    working.fill(1, stream=busy)  # it runs when the test says so, so a wait for it would last for ever
+    pool.allocate(size, stream=idle).close()
+    pool.trim()
+    assert pool.stats().live > 0
+    pool.check()
+    emulator.step(busy, 10)
+    pool.trim()
+    working.close()
+    emulator.step(busy, 10)
+    pool.trim()
+    assert pool.stats().held == 0
+
+
+def test_memory_of_cu_mem_alloc_stays_while_another_stream_works(memlake_emulator):
+    (gpu,) = memlake_emulator.emulate(memory="128MiB", streams="manual")
+    pool = memlake.Pool(gpu, "caching")
+    busy, idle = gpu.create_stream(), gpu.create_stream()
+    with pool.allocate("20MiB", stream=busy) as working:
+        working.fill(1, stream=busy)
+        pool.allocate("40MiB", stream=idle).close()
+        assert pool.trim() == 0
+        emulator.step(busy, 10)
+        assert pool.trim() == 40 * MIB
+
+
 @pytest.mark.parametrize("policy", ["lake", "expandable", "caching", "stitch", "driver"])
 def test_a_capture_is_left_alone(gpu, policy):
     pool = memlake.Pool(gpu, policy, release_threshold=0)

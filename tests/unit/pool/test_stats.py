@@ -58,6 +58,26 @@ def test_each_stream_is_counted(gpu):
     del one, two
 
 
+def test_held_memory_is_counted_by_device(gpus):
+    first, second = gpus
+    with memlake.Pool(list(gpus)) as pool, pool.allocate("80MiB"):
+        held_on = pool.stats().held_on
+        assert held_on == {first.ordinal: 64 * MIB, second.ordinal: 16 * MIB}
+        assert sum(held_on.values()) == pool.stats().held
+    with memlake.Pool(second, "caching") as pool, pool.allocate("20MiB"):
+        assert pool.stats().held_on == {second.ordinal: 20 * MIB}
+    with memlake.Pool(first, location="host") as pool, pool.allocate("20MiB"):
+        assert pool.stats().held_on == {}
+        assert pool.stats().held > 0
+
+
+def test_memory_that_was_spilled_is_held_on_no_device(gpu):
+    with memlake.Pool(gpu, spill="host") as pool, pool.allocate("80MiB"):
+        stats = pool.stats()
+        assert stats.held_on == {gpu.ordinal: stats.held}
+        assert stats.held_on_host == 80 * MIB - stats.held
+
+
 def test_other_libraries_names(gpu):
     pool = memlake.Pool(gpu, "caching", limit="32MiB")
     kept = pool.allocate(1000)
@@ -78,6 +98,70 @@ def test_other_libraries_names(gpu):
         "used_mem_high": 1024,
     }
     kept.close()
+
+
+def test_a_block_names_its_devices(gpus):
+    first, second = gpus
+    with memlake.Pool(list(gpus), spill="host") as pool, pool.allocate("80MiB") as both, pool.allocate("60MiB") as rest:
+        blocks = {block.address: block for segment in pool.snapshot().segments for block in segment.blocks}
+        for buffer in (both, rest):
+            block = blocks[buffer.ptr]
+            assert block.pieces == buffer.pieces
+            assert sum(piece.nbytes for piece in block.pieces) == block.nbytes
+        assert blocks[both.ptr].devices == (first, second)
+        assert blocks[rest.ptr].devices == (second,)
+        assert None in [piece.device for piece in blocks[rest.ptr].pieces]
+        assert blocks[rest.ptr].on_host == 12 * MIB
+        for block in blocks.values():
+            assert bool(block.pieces) == (block.state in ("live", "pending", "free", "claimed"))
+
+
+@pytest.mark.parametrize("policy", ["caching", "expandable", "stitch", "direct", "driver"])
+def test_a_block_of_one_device_names_it(gpus, policy):
+    with memlake.Pool(gpus[1], policy) as pool, pool.allocate("3MiB") as buffer:
+        blocks = [block for segment in pool.snapshot().segments for block in segment.blocks]
+        assert [block.devices for block in blocks if block.state == "live"] == [(gpus[1],)]
+        assert {block.devices for block in blocks} <= {(gpus[1],), ()}
+        assert [block.pieces[0].nbytes >= buffer.nbytes for block in blocks if block.state == "live"] == [True]
+
+
+def test_the_views_that_stitch_unmaps_first_are_the_least_recently_used(gpu):
+    pool = memlake.Pool(gpu, memlake.policies.StitchOptions(max_views=2, frag_limit="2MiB"))
+    scattered = [pool.allocate("4MiB") for _ in range(15)]
+    for buffer in scattered[::2]:
+        buffer.close()
+
+    def stitched(nbytes):
+        buffer = pool.allocate(nbytes)
+        place = buffer.ptr
+        buffer.close()
+        return place
+
+    first, second = stitched("8MiB"), stitched("12MiB")
+    order = pool.snapshot().least_recently_used
+    assert [(idle.address, idle.nbytes, idle.stream) for idle in order] == [
+        (first, 8 * MIB, 0),
+        (second, 12 * MIB, 0),
+    ]
+    assert stitched("8MiB") == first  # now the other one was not used for longest
+    assert [idle.address for idle in pool.snapshot().least_recently_used] == [second, first]
+    third = stitched("16MiB")
+    assert [idle.address for idle in pool.snapshot().least_recently_used] == [first, third]
+    assert pool.stats().policy_counters["stitch_evictions"] == 1
+
+
+def test_the_segments_that_caching_collects_are_the_least_recently_used(gpu):
+    pool = memlake.Pool(gpu, "garbage_collection_threshold:0.5", limit="64MiB")
+    first, second = pool.allocate("11MiB"), pool.allocate("12MiB")
+    places = [first.ptr, second.ptr]
+    second.close()
+    third = pool.allocate("20MiB")  # age is counted in large requests
+    first.close()
+    assert [idle.address for idle in pool.snapshot().least_recently_used] == places[::-1]
+    third.close()
+    with memlake.Pool(gpu, "caching") as plain:
+        plain.allocate("11MiB").close()
+        assert plain.snapshot().least_recently_used == ()
 
 
 def test_a_snapshot_shows_every_block(gpu):
