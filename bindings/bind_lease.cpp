@@ -76,7 +76,7 @@ void bind_lease(nb::module_& m) {
           "_handles",
           [](PyLease& self) {
             nb::list parts;
-            for (const MappedPart& part : without_gil([&] { return self->handles(); }))
+            for (const MappedPart& part : self.without_gil([&] { return self->handles(); }))
               parts.append(nb::make_tuple(part.handle, part.offset.count, part.size.count, part.start.count,
                                           static_cast<int>(part.prop.requestedHandleTypes),
                                           part.prop.allocFlags.gpuDirectRDMACapable != 0));
@@ -87,7 +87,7 @@ void bind_lease(nb::module_& m) {
           "and\n"
           "whether GPUDirect RDMA was granted. Empty for memory that has no handles.")
       .def(
-          "_is_one_handle", [](PyLease& self) { return without_gil([&] { return self->is_one_handle(); }); },
+          "_is_one_handle", [](PyLease& self) { return self.without_gil([&] { return self->is_one_handle(); }); },
           "False if its ends are in different handles.")
       .def(
           "_stream",

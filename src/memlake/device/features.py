@@ -5,21 +5,20 @@ The environment variable ``MEMLAKE_FEATURES`` answers instead of the device: ``M
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from memlake import _native
+from memlake.logs import logger
 
 if TYPE_CHECKING:
     from memlake.device.device import Device
 
 __all__ = ["Feature", "Features", "feature_names", "log_refusals"]
 
-_log = logging.getLogger("memlake.device")
-logging.getLogger("memlake").addHandler(logging.NullHandler())
+_log = logger("device")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, get_args
 from memlake import _native
 from memlake.device.device import Device
 from memlake.errors import ConfigError
+from memlake.logs import logger
 from memlake.policies import Options, policies_with
 from memlake.pool.chosen_device import chosen_device
 from memlake.units import Size, parse_bytes
@@ -32,6 +33,7 @@ __all__ = [
 
 GPU_DIRECT_RDMA = 116
 """``CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED``, of plain allocations."""
+_log = logger("pool")
 
 Placement = Literal["fill", "balance", "near"]
 """On which of several devices new memory is created."""
@@ -147,4 +149,21 @@ def high_mark(
         raise ConfigError(f"on_high must be (bytes, function), got {on_high!r}") from None
     if not callable(function):
         raise ConfigError(f"on_high must be (bytes, function); {function!r} cannot be called")
-    return parse_bytes(mark, of=total, what="the mark of on_high"), function
+    return parse_bytes(mark, of=total, what="the mark of on_high"), _guarded(function)
+
+
+def _guarded(on_high: Callable[[Pool], object]) -> Callable[[Pool], object]:
+    """Returns the function without its exceptions.
+
+    The request was served when it is called. The caller of the request did not call the function, and cannot know what
+    its exceptions mean.
+    """
+
+    def call(pool: Pool) -> None:
+        try:
+            on_high(pool)
+        except Exception as error:
+            _log.exception("%r: on_high raised an exception", pool)
+            _native.report_ignored(error, on_high)
+
+    return call

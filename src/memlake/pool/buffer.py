@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -13,6 +12,7 @@ from memlake.device.memory import Memory
 from memlake.device.piece import Piece
 from memlake.device.stream import Stream, StreamLike, stream_arguments
 from memlake.errors import ClosedError, ConfigError
+from memlake.logs import logger
 from memlake.ownership.views import LiveViews
 from memlake.pool.arguments import GPU_DIRECT_RDMA
 from memlake.pool.handle import Handle, export_types_of
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Buffer"]
 
-_log = logging.getLogger("memlake.pool")
+_log = logger("pool")
 
 _ON_CPU = (1, 0)  # DLPack's name of the CPU
 _NO_ORDER = -1  # a consumer's word for: do not order me behind the buffer's stream

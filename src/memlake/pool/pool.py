@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
+from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn
 from weakref import WeakValueDictionary
 
 from memlake import _native
 from memlake.device.device import Device, open_core
 from memlake.device.features import log_refusals
 from memlake.device.stream import StreamLike, stream_arguments
-from memlake.errors import BrokenInvariant, ClosedError, ConfigError, InvalidFree, MemlakeError, OutOfMemory
+from memlake.errors import BrokenInvariant, ClosedError, ConfigError, InvalidFree, MemlakeError
 from memlake.logs import logger
 from memlake.ownership.closable import Closable
 from memlake.pool.arguments import (
@@ -33,7 +33,7 @@ from memlake.pool.handle_type import is_shareable, require_exportable, require_h
 from memlake.pool.peer_devices import PeerDevices
 from memlake.pool.pool_hardware import PoolHardware
 from memlake.pool.publish_switch import publish_if_asked
-from memlake.pool.shortage import Shortage
+from memlake.pool.refusals import until_there_is_memory
 from memlake.pool.stats import PoolStats
 from memlake.units import Size, format_bytes, parse_bytes
 
@@ -54,11 +54,6 @@ FailureCallback = Callable[[int], object]
 """A pool calls it with the size of a request before it refuses the request. A true result means: try again."""
 
 _log = logger("pool")
-
-# A retry makes sense if a function of on_failure changed one of these figures. The numbers limit the retries.
-_WHAT_A_CALLBACK_CHANGES = ("limit", "held", "live", "pending", "free", "device_free")
-_MOST_IN_VAIN = 2
-_MOST_TRIES = 100
 
 
 class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
@@ -315,7 +310,7 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         if not self._policy.capabilities.preallocation:
             raise ConfigError(f'the policy "{self._policy.name}" keeps no memory, so nothing can be taken in advance')
         arguments = stream_arguments(stream, self._all)
-        self._until_there_is_memory(size, lambda: self._preallocate(size, *arguments))
+        until_there_is_memory(self, size, lambda: self._preallocate(size, *arguments))
         self._report_high_mark()
 
     def trim(self, keep: Size = 0) -> int:
@@ -442,7 +437,7 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         if single_handle:
             require_handles(self._location, self._policy)
         arguments = stream_arguments(stream, self._all)
-        buffer = self._until_there_is_memory(size, lambda: self._allocate(size, *arguments, shareable, single_handle))
+        buffer = until_there_is_memory(self, size, lambda: self._allocate(size, *arguments, shareable, single_handle))
         log_refusals()
         self._report_high_mark()
         if type(nbytes) is str:
@@ -450,26 +445,6 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         if stream is not None:
             self._remember_stream(stream, *arguments)
         return buffer  # type: ignore[no-any-return]
-
-    def _until_there_is_memory(self, size: int, attempt: Callable[[], Any]) -> Any:
-        """Calls `attempt` until it succeeds or `on_failure` asks for no retry. A dict as result means: no memory."""
-        answer = attempt()
-        tries = in_vain = 0
-        while isinstance(answer, dict):
-            refusal = answer
-            # A function that always asks for a retry must not block the caller forever.
-            may_ask = tries < _MOST_TRIES and in_vain < _MOST_IN_VAIN
-            if not may_ask or not any(function(size) for function in self.on_failure):
-                shortage = Shortage.of(refusal)
-                _log.info("%r: %s", self, shortage.text)
-                raise OutOfMemory(shortage.text, shortage)
-            tries += 1
-            answer = attempt()
-            has_helped = isinstance(answer, dict) and any(
-                answer[key] != refusal[key] for key in _WHAT_A_CALLBACK_CHANGES
-            )
-            in_vain = 0 if has_helped else in_vain + 1
-        return answer
 
     def _set_release_threshold(self, threshold: int) -> None:
         if self._policy.capabilities.driver_release:
@@ -493,14 +468,8 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         self._trim(max(self._take_recent_peak(), kept))
 
     def _report_high_mark(self) -> None:
-        if self._high_mark is None or not self._has_risen_to(self._high_mark):
-            return
-        try:
+        if self._high_mark is not None and self._has_risen_to(self._high_mark):
             self._high_callback(self)
-        except Exception as error:
-            # The request was served. Its caller did not call the function and cannot know what its exceptions mean.
-            _log.exception("%r: on_high raised an exception", self)
-            _native.report_ignored(error, self._high_callback)
 
     def _effective_limit(self) -> int | None:
         if self._serves_torch:
