@@ -31,14 +31,15 @@ TORCH_INSTALLED := $(VENV)/torch.stamp
 NUMBA_INSTALLED := $(VENV)/numba.stamp
 CLUSTERS_INSTALLED := $(VENV)/clusters.stamp
 LINTERS_INSTALLED := $(VENV)/linters.stamp
+SITE_TOOLS_INSTALLED := $(VENV)/site_tools.stamp
 
-LINTS := $(addprefix lint-,ruff mypy clang-format layers guards file-length words docs rows policies assets stub)
+LINTS := $(addprefix lint-,ruff mypy clang-format layers guards file-length words docs rows policies assets cli stub)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-python test-native test-gpu test-hardware peers peers-figures suites torch-shims
 .PHONY: clients torch-client numba-client cluster-clients
-.PHONY: bench lint $(LINTS) format stub policies report-assets pictures sanitize clean
+.PHONY: bench lint $(LINTS) format stub policies cli docs wheel report-assets pictures sanitize clean
 
 help: ## list what make can do here
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -125,6 +126,8 @@ lint-policies:
 	@echo "memlake: policies" && $(BIN)/python tools/check_policies.py
 lint-assets:
 	@echo "memlake: assets" && $(BIN)/python tools/report_assets.py
+lint-cli:
+	@echo "memlake: commands" && $(BIN)/python tools/check_cli.py
 lint-stub:
 	@echo "memlake: stub" && $(BIN)/python tools/check_stub.py
 
@@ -144,6 +147,16 @@ report-assets: ## write the chart library of `memlake report` anew from npm, and
 
 pictures: $(PACKAGE_INSTALLED) ## make the pictures of the documents again, with Chromium
 	@$(BIN)/python tools/make_pictures.py
+
+cli: $(PACKAGE_INSTALLED) ## write docs/reference/cli.md anew from the parsers of the commands
+	@$(BIN)/python tools/check_cli.py --write
+
+docs: $(SITE_TOOLS_INSTALLED) ## build the documentation site; open build/site/html/index.html
+	@$(BIN)/python tools/site/build_site.py
+
+# Not a part of CI: it compiles memlake once more for each Python.
+wheel: $(VENV_MADE) ## build the sdist and manylinux wheels into dist/, and try them on every Python that is found
+	@$(BIN)/python tools/wheel/build_wheels.py $(WHEEL_OPTIONS)
 
 clean: ## remove .venv, build/ and every cache
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -208,4 +221,8 @@ cluster-clients: $(PACKAGE_INSTALLED)
 
 $(LINTERS_INSTALLED): pyproject.toml | $(PACKAGE_INSTALLED)
 	@$(QUIETLY) $(LOGS)/linters.log "installing the linters into $(VENV)" $(PIP) install "memlake[dev]"
+	@touch $@
+
+$(SITE_TOOLS_INSTALLED): pyproject.toml | $(PACKAGE_INSTALLED)
+	@$(QUIETLY) $(LOGS)/site_tools.log "installing the builder of the site into $(VENV)" $(PIP) install "memlake[docs]"
 	@touch $@

@@ -1,5 +1,6 @@
 #include "gil.hpp"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace memlake::bindings {
@@ -26,7 +27,7 @@ GilReleased::~GilReleased() {
 }
 
 bool is_main_thread() noexcept {
-  thread_local const bool is_main = gettid() == getpid();
+  thread_local const bool is_main = syscall(SYS_gettid) == getpid();
   return is_main;
 }
 

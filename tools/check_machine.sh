@@ -1,7 +1,8 @@
 #!/bin/sh
 # Says in one sentence what this machine lacks to build memlake; silent if it lacks nothing.
-# usage: tools/check_machine.sh [PYTHON]
+# usage: tools/check_machine.sh [PYTHON [package]]     package: without what only `make` needs, for pip
 python=${1:-python3}
+for=${2:-make}
 cxx=${CXX:-g++}
 missing=""
 
@@ -20,7 +21,7 @@ elif ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/nu
   lacks "Python 3.10 or newer ($python is $("$python" --version 2>&1); another one: make PYTHON=/path/to/python)"
 else
   # Debian and Ubuntu split the standard library: without python3-venv there is `venv` but not the pip that goes into one.
-  "$python" -c 'import venv, ensurepip' 2>/dev/null ||
+  [ "$for" = package ] || "$python" -c 'import venv, ensurepip' 2>/dev/null ||
     lacks "Python's venv module (on Debian and Ubuntu: the package python3-venv)"
   headers=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
   [ -f "$headers/Python.h" ] ||
