@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from helpers.printed import assert_printed
+
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 
@@ -51,3 +53,27 @@ def test_what_it_shows_of_advise_is_what_advise_prints(tmp_path):
         [sys.executable, "-m", "memlake", *asked], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stdout.endswith(shown)
+
+
+def test_its_table_against_pytorch_has_the_figures_of_the_reference():
+    def cells(text):
+        rows = re.findall(r"^\| ([a-z0-9_]+ \|.*) \|$", text, re.MULTILINE)
+        return {name: figures for name, *figures in (row.split(" | ") for row in rows)}
+
+    shown = cells(README.partition("## Next to PyTorch's own allocators")[2].partition("\n## ")[0])
+    measured = cells((ROOT / "docs/reference/pytorch_figures.md").read_text().partition("<!-- the table -->")[2])
+    del shown["program"], measured["program"]
+    assert len(measured) == 14
+    assert len(shown) == 5
+    assert shown == {name: measured[name][1:8] for name in shown}
+    more = [name for name, (_, _, native, _, memlake, *_) in measured.items() if float(memlake) > float(native)]
+    assert set(more) <= set(shown)
+
+
+def test_what_it_shows_of_compare_is_what_compare_prints(tmp_path):
+    shown = re.search(r"^```\n(policy +outcome.*?)^```", README, re.MULTILINE | re.DOTALL)[1]
+    asked = re.search(r"`memlake (compare .*?)`", README)[1].split()
+    done = subprocess.run(
+        [sys.executable, "-m", "memlake", *asked], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert_printed(f"...\n{shown}...\n", done.stdout)

@@ -1,7 +1,8 @@
 """Builds the sdist and the wheels into dist/ and tries each wheel in fresh environments. `make wheel` runs it.
 
-Each wheel is built from the unpacked sdist, so a file that the sdist lacks is found. auditwheel gives a wheel the lowest
-tag that its libraries fulfil. Each Python has a build folder of its own, so the next run compiles only what has changed.
+Each wheel is built from the unpacked sdist, so a file that the sdist lacks is found. auditwheel gives a wheel the
+lowest tag that its libraries fulfil. Each Python has a build folder of its own, so the next run compiles only what has
+changed.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from memlake.reports.terminal import visible
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["main"]
+__all__ = ["main", "parser_of_all_commands"]
 
 _COMMANDS = (show, report, compare, advise, diff, replay, fit, sweep, convert, top, torch, emulate, doctor)
 
@@ -69,7 +69,7 @@ def _give_up_stdout() -> None:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    parser = _parser()
+    parser = parser_of_all_commands()
     parsed = parser.parse_args(arguments)
     if not hasattr(parsed, "run"):
         parser.print_help(sys.stderr)
@@ -78,7 +78,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     return code
 
 
-def _parser() -> Parser:
+def parser_of_all_commands() -> Parser:
+    """Returns the parser of the command line, with every command in it."""
     parser = Parser(prog="memlake", description="GPU memory without fragmentation, and GPU memory code without a GPU.")
     parser.add_argument("--version", action="version", version=f"memlake {version('memlake')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")

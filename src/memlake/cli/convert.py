@@ -31,7 +31,7 @@ cannot hold is said on stderr.
 _EXAMPLE = """\
 examples:
   memlake convert snapshot.pickle small.npz
-  memlake convert snapshot.pickle small.npz --without-stacks
+  memlake convert snapshot.pickle public.npz --without-stacks
   memlake convert train_moe viewer.pickle
   memlake convert snapshot.pickle job.perfetto.json.gz --capacity 80GiB
 
