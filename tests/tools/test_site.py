@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "tools" / "site"
 sys.path.insert(0, str(SITE))
 
+from build_site import settings, without_colons  # noqa: E402
 from docstring_pages import MODULES, public_names  # noqa: E402
 from markdown_lists import separated  # noqa: E402
 from pages import pages, with_site_links  # noqa: E402
@@ -65,6 +66,20 @@ def test_a_list_is_separated_from_the_paragraph_above_it_and_code_is_not_touched
     assert separated("It fails\n- if a\n- if b\n") == "It fails\n\n- if a\n- if b\n"
     assert separated("- a\n  goes on\n- b\n") == "- a\n  goes on\n- b\n"
     assert separated("```\nx\n- y\n```\n") == "```\nx\n- y\n```\n"
+
+
+def test_the_two_colons_of_an_example_in_a_docstring_are_not_shown():
+    assert without_colons("<p>::</p><pre>x</pre>") == "<pre>x</pre>"
+    assert without_colons("<p>For example::</p>") == "<p>For example:</p>"
+    assert without_colons("<code>a::b</code>") == "<code>a::b</code>"
+
+
+def test_the_parts_of_the_menu_that_are_folders_are_filled():
+    text = "- Decisions: DECISIONS\n- Docstrings: DOCSTRINGS\n- Project: PROJECT\n"
+    filled = settings(text, ["design/0001-a.md", "glossary.md", "reference/python/memlake.md"])
+    assert filled.startswith(
+        "- Decisions: [design/0001-a.md]\n- Docstrings: [reference/python/memlake.md]\n- Project: [pro"
+    )
 
 
 def test_every_page_is_in_the_menu_once():
