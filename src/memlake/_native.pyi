@@ -20,14 +20,6 @@ import memlake.units
 
 __version__: str
 
-def _warn_of_leaks(value: bool) -> None:
-    """
-    Whether objects that still exist when the interpreter has ended are listed on stderr. For tests.
-    """
-
-def report_ignored(error: BaseException, where: object) -> None:
-    """Passes an exception that cannot be raised to sys.unraisablehook."""
-
 def noop() -> None:
     """
     Does nothing; its cost is the cost of a call from Python into the core.
@@ -456,7 +448,7 @@ class Lease:
 
     @property
     def _devices(self) -> list[Device]:
-        """Those of its pool. ClosedError if it is closed."""
+        """Those of its pool."""
 
     def _pieces(self) -> list[tuple[Device | None, int]]:
         """Where its bytes lie, in order; None: on the host."""
@@ -472,7 +464,7 @@ class Lease:
 
     def _stream(self) -> tuple[int, Device]:
         """
-        The stream that it was allocated for: its handle and its device. ClosedError if it is closed or that stream is gone.
+        The stream that it was allocated for: its handle and its device. ClosedError if that stream is gone.
         """
 
     @property
@@ -673,23 +665,42 @@ class Pool:
 
     def _set_peers(self, peers: list[Device]) -> None: ...
 
+    def _make_graph_pool_id(self) -> tuple[int, int]:
+        """An id that no graph pool of the pool has."""
+
+    def _begin_graph_requests(self, first: int, second: int, handle: int | None) -> int:
+        """
+        Requests go to the graph pool from now on: those for the stream with the handle, or, if it is None, those of
+        the calling thread. Returns a number for _end_graph_requests().
+        """
+
+    def _end_graph_requests(self, number: int) -> None: ...
+
+    def _release_graph_pool(self, first: int, second: int) -> None:
+        """
+        A graph gives it up. Behind the last one the host waits for the devices.
+        """
+
+    def _graph_pool_stats(self, first: int, second: int) -> tuple[int, int, int, int]:
+        """
+        How many graphs use it, and its bytes: held, live, and the peak of the live ones.
+        """
+
     def _stats(self) -> dict[str, Any]: ...
 
-    def _snapshot(self) -> tuple[bytes, bytes, bytes]:
+    def _snapshot(self) -> bytes:
         """
-        Three tables of 64-bit numbers. Blocks: segment, its size, its page, block, its size, requested, stream, state,
-        is small, id, how much of it was spilled to the host, its first piece, how many pieces. Pieces: the number of
-        the device in the pool (the number of devices: the host), size. Idle addresses, least recently used first:
-        address, size, stream.
+        Rows of thirteen 64-bit numbers: segment, its size, its page, block, its size, requested, stream, state, is small, id, how much of it was spilled to the host, and the two numbers of its graph pool.
         """
 
     def _find_broken_invariant(self) -> str | None: ...
 
     def _start_recording(self) -> None: ...
 
-    def _stop_recording(self) -> tuple[bytes, bytes, bytes, bytes, bytes]:
+    def _stop_recording(self) -> tuple[bytes, bytes, bytes, bytes, bytes, bytes, list[tuple[int, int]]]:
         """
-        The columns as bytes: operation u8, id u64, bytes u64, stream u32, time in microseconds i64.
+        The columns as bytes: operation u8, id u64, bytes u64, stream u32, time in microseconds i64, graph pool u32
+        (empty if no row has one); and the graph pools, the first for none.
         """
 
 def dlpack_of_view(view: object, address: int, nbytes: int, is_read_only: bool, is_pinned: bool, is_versioned: bool) -> object:
@@ -812,15 +823,11 @@ class ReplayReport:
     @property
     def ooms(self) -> int: ...
 
-def replay(emulator: Driver, policy: str, op: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], id: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], bytes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], capacity: int, limit: object | None, events: str, lag: int, goes_on: bool, rows_per_sample: int, first_sample: int = 0, moments: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> ReplayReport:
+def replay(emulator: Driver, policy: str, op: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], id: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], bytes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], capacity: int, limit: object | None, events: str, lag: int, goes_on: bool, rows_per_sample: int, first_sample: int = 0, pool: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None, moments: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)] | None = None) -> ReplayReport:
     """
     Replays a trace on an emulated device of `capacity` bytes that exists for this call. policy: its name with its
-    options, as parse_policy() takes them. limit: what may be held, None for no limit. moments: rows after which
-    the blocks are noted, ascending. Runs without the GIL.
-def replay(emulator: Driver, policy: str, op: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], id: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], bytes: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], stream: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], capacity: int, limit: object | None, events: str, lag: int, goes_on: bool, rows_per_sample: int, first_sample: int = 0) -> ReplayReport:
-    """
-    Replays a trace on an emulated device of `capacity` bytes that exists for this call. policy: its name with its
-    options, as parse_policy() takes them. limit: what may be held, None for no limit. Runs without the GIL.
+    options, as parse_policy() takes them. limit: what may be held, None for no limit. pool: the graph pool of each
+    row, 0 for none. moments: rows after which the blocks are noted, ascending. Runs without the GIL.
     """
 
 class RecordedOutcome:

@@ -26,6 +26,7 @@ _WITHOUT_LINE = {
     Op.EMPTY_CACHE: "releases of the cache",
     Op.TRIM: "trims",
     Op.PREALLOCATE: "preallocations",
+    Op.RELEASE_POOL: "releases of graph pools",
 }
 
 

@@ -50,6 +50,7 @@ _WITHOUT_EVENT = {
     Op.EMPTY_CACHE: "releases of the cache",
     Op.TRIM: "trims",
     Op.PREALLOCATE: "preallocations",
+    Op.RELEASE_POOL: "releases of graph pools",
     Op.FREE_ON: "the streams of frees on other streams",
 }
 
