@@ -246,7 +246,10 @@ TEST(memory_of_the_host_is_given_back_after_its_device_was_closed) {
 }
 
 TEST(a_driver_that_cannot_map_memory_of_the_host_is_refused_in_a_sentence) {
-  const test::EmulatedDevices devices(std::string(kDevice) + ",driver=12010");  // it does not know the attributes
+  const test::EmulatedDevices devices(kDevice);
+  for (const Feature feature : {Feature::host_memory, Feature::host_numa_memory})
+    devices[0]->features().put(
+        feature, {.has = false, .source = FeatureSource::attribute, .reason = "the driver does not know it"});
   for (const LakeOptions& options : {kSpilling, LakeOptions{.location = Location::host}}) {
     try {
       static_cast<void>(make_lake({devices[0]}, options));
