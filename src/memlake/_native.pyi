@@ -690,7 +690,10 @@ class Pool:
 
     def _snapshot(self) -> bytes:
         """
-        Rows of thirteen 64-bit numbers: segment, its size, its page, block, its size, requested, stream, state, is small, id, how much of it was spilled to the host, and the two numbers of its graph pool.
+        Three tables of 64-bit numbers. Blocks: segment, its size, its page, block, its size, requested, stream, state,
+        is small, id, how much of it was spilled to the host, the two numbers of its graph pool, its first piece, how many
+        pieces. Pieces: the number of the device in the pool (the number of devices: the host), size. Idle
+        addresses, least recently used first: address, size, stream.
         """
 
     def _find_broken_invariant(self) -> str | None: ...

@@ -5,12 +5,13 @@ from typing import get_args, get_type_hints
 import pytest
 
 import memlake
+from memlake.policies import Options
 from memlake.pool.arguments import HandleType, Location, Placement, Spill
 from memlake.pool.shortage import Shortage
 
 
 def test_words_of_a_pool_are_literals(gpu):
-    hints = get_type_hints(memlake.Pool.__init__)
+    hints = get_type_hints(memlake.Pool.__init__, localns={"Options": Options})
     assert hints["placement"] is Placement
     assert hints["location"] is Location
     assert set(get_args(hints["spill"])) == {Spill, type(None)}

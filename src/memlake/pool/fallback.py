@@ -12,6 +12,7 @@ from memlake.policies.registry import default_policy
 if TYPE_CHECKING:
     from memlake.device.device import Device
     from memlake.policies import Options
+    from memlake.pool.arguments import HandleType
 
 __all__ = ["chosen_policy", "usable_handle_type"]
 
@@ -35,7 +36,7 @@ def chosen_policy(policy: str | Options | None, devices: tuple[Device, ...]) -> 
     return resolve_policy(name), reason
 
 
-def usable_handle_type(handle_type: str | None, devices: tuple[Device, ...]) -> str | None:
+def usable_handle_type(handle_type: HandleType | None, devices: tuple[Device, ...]) -> HandleType | None:
     """Returns the handle type that a pool can have: ``"posix_fd"`` where there are no fabric handles."""
     if handle_type != "fabric":
         return handle_type

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlake.pool.arguments import GPU_DIRECT_RDMA
+from memlake.pool.arguments import GPU_DIRECT_RDMA, Location
 
 if TYPE_CHECKING:
     from memlake.device.device import Device
@@ -20,7 +20,7 @@ class PoolHardware:
 
     _all: tuple[Device, ...]
     _fallback_reason: str | None
-    _location: str
+    _location: Location
     _policy: Options
 
     @property
