@@ -117,8 +117,8 @@ void bind_replay(nb::module_& m) {
       [](Library& emulator, const std::string& policy, const Column<std::uint8_t>& op, const Column<std::uint32_t>& id,
          const Column<std::uint64_t>& bytes, const Column<std::uint16_t>& stream, const nb::int_& capacity,
          const nb::object& limit, const std::string& events, const nb::int_& lag, bool goes_on,
-         const nb::int_& rows_per_sample, const nb::int_& first_sample, const std::optional<Column<std::uint32_t>>& pool,
-         const std::optional<Column<std::uint64_t>>& moments) {
+         const nb::int_& rows_per_sample, const nb::int_& first_sample,
+         const std::optional<Column<std::uint32_t>>& pool, const std::optional<Column<std::uint64_t>>& moments) {
         if (op.size() != id.size() || op.size() != bytes.size() || op.size() != stream.size() ||
             (pool && op.size() != pool->size()))
           throw nb::value_error("the columns have different lengths");
@@ -141,7 +141,8 @@ void bind_replay(nb::module_& m) {
       nb::arg("rows_per_sample"), nb::arg("first_sample") = 0, nb::arg("pool") = nb::none(),
       nb::arg("moments") = nb::none(),
       "Replays a trace on an emulated device of `capacity` bytes that exists for this call. policy: its name with its\n"
-      "options, as parse_policy() takes them. limit: what may be held, None for no limit. pool: the graph pool of each\n"
+      "options, as parse_policy() takes them. limit: what may be held, None for no limit. pool: the graph pool of "
+      "each\n"
       "row, 0 for none. moments: rows after which the blocks are noted, ascending. Runs without the GIL.");
 }
 

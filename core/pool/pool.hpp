@@ -268,7 +268,7 @@ class Pool {
   std::unordered_map<StreamId, std::uint64_t> freed_while_waiting_;
   std::size_t reusable_here_ = 0;  // number of those with is_reusable_here
   std::uint64_t next_id_ = 0;
-  std::uint64_t log_number_ = 1;  // changes with log_
+  std::uint64_t log_number_ = 1;   // changes with log_
   std::uint64_t live_digest_ = 0;  // of the blocks that are live or pending; see pool_check.cpp
   Bytes held_peak_seen_;
   Bytes active_peak_before_;  // peak before the last take_recent_peak()

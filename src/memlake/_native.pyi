@@ -20,6 +20,14 @@ import memlake.units
 
 __version__: str
 
+def _warn_of_leaks(value: bool) -> None:
+    """
+    Whether objects that still exist when the interpreter has ended are listed on stderr. For tests.
+    """
+
+def report_ignored(error: BaseException, where: object) -> None:
+    """Passes an exception that cannot be raised to sys.unraisablehook."""
+
 def noop() -> None:
     """
     Does nothing; its cost is the cost of a call from Python into the core.
@@ -448,7 +456,7 @@ class Lease:
 
     @property
     def _devices(self) -> list[Device]:
-        """Those of its pool."""
+        """Those of its pool. ClosedError if it is closed."""
 
     def _pieces(self) -> list[tuple[Device | None, int]]:
         """Where its bytes lie, in order; None: on the host."""
@@ -464,7 +472,7 @@ class Lease:
 
     def _stream(self) -> tuple[int, Device]:
         """
-        The stream that it was allocated for: its handle and its device. ClosedError if that stream is gone.
+        The stream that it was allocated for: its handle and its device. ClosedError if it is closed or that stream is gone.
         """
 
     @property
@@ -688,7 +696,7 @@ class Pool:
 
     def _stats(self) -> dict[str, Any]: ...
 
-    def _snapshot(self) -> bytes:
+    def _snapshot(self) -> tuple[bytes, bytes, bytes]:
         """
         Three tables of 64-bit numbers. Blocks: segment, its size, its page, block, its size, requested, stream, state,
         is small, id, how much of it was spilled to the host, the two numbers of its graph pool, its first piece, how many
