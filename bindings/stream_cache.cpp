@@ -1,5 +1,6 @@
 #include "stream_cache.hpp"
 
+#include <algorithm>
 #include <memory>
 
 #include "base/process.hpp"
@@ -16,7 +17,8 @@ StreamCache& StreamCache::of(LivePool& pool) {
 StreamCache::~StreamCache() {
   if (is_exiting()) return;  // the interpreter may be gone, and takes the references with it
   const GilHeld held;
-  for (const Slot& slot : slots_) Py_XDECREF(slot.reference);
+  for (const Set& set : slots_)
+    for (const Slot& slot : set) Py_XDECREF(slot.reference);
 }
 
 bool StreamCache::is_alive(const Slot& slot) noexcept {
@@ -36,9 +38,12 @@ void StreamCache::remember(nb::handle stream, KnownStream known) {
     PyErr_Clear();
     return;
   }
-  Slot& slot = slots_[slot_of(stream)];
-  PyObject* const before = slot.reference;
-  slot = {stream.ptr(), reference, known, epoch_};
+  Set& set = slots_[set_of(stream)];
+  auto at = std::ranges::find(set, stream.ptr(), &Slot::object);
+  if (at == set.end()) --at;
+  PyObject* const before = at->reference;
+  std::move_backward(set.begin(), at, at + 1);
+  set.front() = {stream.ptr(), reference, known, epoch_};
   Py_XDECREF(before);
 }
 

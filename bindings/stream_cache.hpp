@@ -29,9 +29,12 @@ class StreamCache {
   ~StreamCache();
 
   [[nodiscard]] std::optional<KnownStream> find(nb::handle stream) const noexcept {
-    const Slot& slot = slots_[slot_of(stream)];
-    if (slot.object != stream.ptr() || slot.epoch != epoch_ || !is_alive(slot)) return std::nullopt;
-    return slot.stream;
+    for (const Slot& slot : slots_[set_of(stream)])
+      if (slot.object == stream.ptr()) {
+        if (slot.epoch != epoch_ || !is_alive(slot)) return std::nullopt;
+        return slot.stream;
+      }
+    return std::nullopt;
   }
   /// Does nothing for an object that cannot be referenced weakly.
   void remember(nb::handle stream, KnownStream known);
@@ -45,15 +48,18 @@ class StreamCache {
     KnownStream stream;
     std::uint64_t epoch = 0;
   };
-  static constexpr std::size_t kSlots = 64;  // two objects in one slot displace each other
+  // The address of an object selects a set. In a full set a new object displaces the oldest one.
+  static constexpr std::size_t kSets = 32;
+  static constexpr std::size_t kSlotsPerSet = 4;
+  using Set = std::array<Slot, kSlotsPerSet>;  // the newest first
 
-  static std::size_t slot_of(nb::handle stream) noexcept {
-    return (reinterpret_cast<std::uintptr_t>(stream.ptr()) >> 4) % kSlots;
+  static std::size_t set_of(nb::handle stream) noexcept {
+    return (reinterpret_cast<std::uintptr_t>(stream.ptr()) >> 4) % kSets;
   }
   static bool is_alive(const Slot& slot) noexcept;
 
   static inline std::uint64_t epoch_ = 1;  // changes with the GIL held
-  std::array<Slot, kSlots> slots_{};
+  std::array<Set, kSets> slots_{};
 };
 
 }  // namespace memlake::bindings

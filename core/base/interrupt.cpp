@@ -29,13 +29,14 @@ void wait_interruptibly(const std::function<void()>& wait) {
   const InterruptScope::Check is_interrupted = InterruptScope::current();
   if (is_interrupted == nullptr) return wait();
   const auto waiting = std::make_shared<Waiting>();
-  std::thread([waiting, wait] {
+  std::thread([waiting, wait = wait]() mutable {
     std::exception_ptr error;
     try {
       wait();
     } catch (...) {
       error = std::current_exception();
     }
+    wait = nullptr;  // the caller may end what it keeps as soon as it goes on
     const std::lock_guard lock(waiting->mutex);
     waiting->error = error;
     waiting->is_over = true;

@@ -1,6 +1,8 @@
 // The part of LivePool that serves requests: the streams that they name, the waits that they need, and their memory.
 
 #include <exception>
+#include <functional>
+#include <memory>
 #include <utility>
 
 #include "base/error.hpp"
@@ -9,6 +11,16 @@
 #include "runtime/live_pool_waiting.hpp"
 
 namespace memlake {
+
+namespace {
+
+/// What a wait needs. The wait goes first: it keeps objects whose driver is a part of the pool.
+struct Waited {
+  std::shared_ptr<LivePool> pool;
+  std::function<void()> wait;
+};
+
+}  // namespace
 
 StreamId LivePool::number_of(const StreamName& stream, bool may_be_elsewhere) {
   if (stream.handle == kPerThreadStream)
@@ -44,9 +56,10 @@ std::optional<KnownStream> LivePool::wait_unlocked(std::unique_lock<Lock>& lock,
   lock.unlock();
   std::exception_ptr error;
   try {
-    wait_interruptibly([wait = wait.wait, driver = events_.driver()] {
+    // An interrupted wait goes on behind the caller's back, so it keeps the pool.
+    wait_interruptibly([waited = Waited{shared_from_this(), wait.wait}, driver = events_.driver()] {
       const RelaxedCapture relaxed(driver);
-      wait();
+      waited.wait();
     });
   } catch (...) {
     error = std::current_exception();

@@ -105,6 +105,17 @@ TEST(a_wait_that_is_interrupted_changes_nothing) {
     EXPECT(waiting.pool->allocate(MiB * 50, waiting.other.name(), shortage).has_value());
     expect_sound(*waiting.pool);
     waiting.device->synchronize();
+    // The wait goes on with the pool until the stream has passed.
+    while (waiting.pool.use_count() > 1) std::this_thread::yield();
+  }
+}
+
+TEST(a_wait_lets_go_of_what_it_keeps_before_its_caller_goes_on) {
+  const InterruptScope scope([] { return false; });
+  const auto kept = std::make_shared<int>(0);
+  for (int i = 0; i < 1000; ++i) {
+    wait_interruptibly([kept] {});
+    EXPECT_EQ(kept.use_count(), 1);
   }
 }
 
