@@ -12,7 +12,7 @@ MIB = 2**20
 
 class TestPropertiesOfAPool:
     def test_alloc_type_device_is_no_type(self, gpu):
-        with pytest.raises(ConfigError, match="allocation_type must be 'pinned'"):
+        with pytest.raises(ConfigError, match='"pinned" is memory of the device'):
             memlake.Pool(gpu, allocation_type="device")
 
     def test_alloc_type_pinned_is_the_type_of_device_memory(self, gpu):
@@ -32,10 +32,14 @@ class TestPropertiesOfAPool:
         with memlake.Pool(gpu, handle_type="posix_fd") as pool, pool.allocate("4MiB") as buffer:
             buffer.export().close()
 
-    @pytest.mark.parametrize("handle_type", ["win32", "win32_kmt", "fabric"])
+    @pytest.mark.parametrize("handle_type", ["win32", "win32_kmt"])
     def test_handle_types_of_others_are_named_and_refused(self, gpu, handle_type):
         with pytest.raises(ConfigError, match=handle_type):
             memlake.Pool(gpu, handle_type=handle_type)
+
+    def test_handle_type_fabric_becomes_posix_fd_where_there_is_no_fabric(self, gpu):
+        with pytest.warns(RuntimeWarning, match="no fabric handles"), memlake.Pool(gpu, handle_type="fabric") as pool:
+            assert pool.handle_type == "posix_fd"
 
     def test_location_device_is_memory_of_that_device(self, gpus):
         with memlake.Pool(gpus[1], location="device") as pool, pool.allocate("4MiB") as buffer:
