@@ -242,8 +242,8 @@ TEST(random_calls_are_of_every_function_and_most_of_them_succeed_once) {
   std::size_t emulated = 0;
   std::size_t succeeded = 0;
   for (std::size_t i = 0; i < functions().size(); ++i) {
-    emulated += functions()[i].parameters.empty() ? 0 : 1;
-    succeeded += trail.has_succeeded[i] ? 1 : 0;
+    emulated += functions()[i].parameters.empty() ? 0U : 1U;
+    succeeded += trail.has_succeeded[i] ? 1U : 0U;
   }
   EXPECT(10 * succeeded >= 6 * emulated);
 }
