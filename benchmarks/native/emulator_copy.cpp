@@ -2,7 +2,7 @@
 //
 // usage: emulator_copy LIBRARY CONFIG COPIES PASSES
 // Prints two numbers per pass: nanoseconds of thread CPU time per copy to queue it, and nanoseconds on the wall clock
-// per copy until all are done. benchmarks/emulator_copy.py makes figures of them.
+// per copy until all are done. benchmarks/emulator_queue.py makes figures of them.
 
 #include <chrono>
 #include <cstdio>

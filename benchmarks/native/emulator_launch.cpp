@@ -2,7 +2,7 @@
 //
 // usage: emulator_launch LIBRARY CONFIG LAUNCHES PASSES
 // Prints two numbers per pass: nanoseconds of thread CPU time per launch to queue it, and nanoseconds on the wall clock
-// per launch until all are done. benchmarks/emulator_launch.py makes figures of them.
+// per launch until all are done. benchmarks/emulator_queue.py makes figures of them.
 
 #include <chrono>
 #include <cstdio>

@@ -28,7 +28,7 @@ class RowLog {
     release_pool = 10,
   };
 
-  /// `graph_pool`: where the request goes, or what is released.
+  /// `graph_pool`: the graph pool that serves the request, or that is released.
   void add(Op op, std::uint64_t id, Bytes bytes, StreamId stream, GraphPoolId graph_pool = {}) {
     if (graph_pool != GraphPoolId{} || !pool_.empty()) [[unlikely]] {
       pool_.resize(op_.size());

@@ -344,7 +344,7 @@ bool DriverEvents::is_idle(StreamId stream) {
 
 bool DriverEvents::is_busy(StreamId stream) {
   const StreamState state = state_of(stream);
-  if (state == StreamState::capturing) return false;  // what is captured does not run
+  if (state == StreamState::capturing) return false;  // captured work does not run
   const StreamUse use = streams_.use(stream);
   if (use.is_complete()) return false;
   if (state == StreamState::usual && use.is_alive()) return !stream_is_done(device_for(stream), use.handle());
