@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "abi_results.hpp"
 #include "emulated_streams.hpp"
 #include "memlake.h"
 #include "own_process.hpp"
@@ -20,6 +21,7 @@ namespace memlake {
 namespace {
 
 using test::make_stream;
+using test::stats_of;
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 constexpr const char* kConf = "driver:emulated,memory:256MiB,backing:none";
@@ -31,13 +33,6 @@ memlake_pool* make_pool(const std::string& more = "") {
   memlake_pool* const pool = memlake_pool_create((kConf + (more.empty() ? "" : "," + more)).c_str(), 0);
   if (pool == nullptr) test::fail(last_error(), std::source_location::current());
   return pool;
-}
-
-memlake_pool_stats_t stats_of(memlake_pool* pool) {
-  memlake_pool_stats_t stats{};
-  stats.struct_size = sizeof(stats);
-  EXPECT_EQ(memlake_pool_stats(pool, &stats), MEMLAKE_OK);
-  return stats;
 }
 
 /// Ends it, which proves that nothing is live.

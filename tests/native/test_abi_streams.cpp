@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "abi_results.hpp"
 #include "emulated_streams.hpp"
 #include "memlake.h"
 #include "own_process.hpp"
@@ -16,8 +17,10 @@ namespace {
 using test::begin_capture;
 using test::driver_calls;
 using test::end_capture;
+using test::expect_ok;
 using test::make_stream;
 using test::reset_calls;
+using test::stats_of;
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 constexpr const char* kPolicies[] = {"lake", "caching", "expandable", "stitch", "direct", "driver"};
@@ -28,17 +31,6 @@ memlake_pool* make_pool(const std::string& policy, const std::string& more = "")
   memlake_pool* const pool = memlake_pool_create(conf.c_str(), 0);
   if (pool == nullptr) test::fail(memlake_last_error(), std::source_location::current());
   return pool;
-}
-
-memlake_pool_stats_t stats_of(memlake_pool* pool) {
-  memlake_pool_stats_t stats{};
-  stats.struct_size = sizeof(stats);
-  EXPECT_EQ(memlake_pool_stats(pool, &stats), MEMLAKE_OK);
-  return stats;
-}
-
-void expect_ok(int code, std::source_location where = std::source_location::current()) {
-  if (code != MEMLAKE_OK) test::fail(memlake_last_error(), where);
 }
 
 /// Makes a gate on the stream; work that is queued behind it is not complete before open().

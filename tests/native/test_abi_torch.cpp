@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string>
 
+#include "abi_results.hpp"
 #include "emulated_streams.hpp"
 #include "memlake.h"
 #include "own_process.hpp"
@@ -16,6 +17,8 @@
 namespace memlake {
 namespace {
 
+using test::stats_of;
+
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 constexpr const char* kConf = "driver:emulated,devices:2,memory:256MiB,backing:none";
 
@@ -23,13 +26,6 @@ void set_conf(const std::string& conf) { setenv("MEMLAKE_CONF", conf.c_str(), 1)
 
 std::string last_error() { return memlake_last_error(); }
 bool says(const std::string& part) { return last_error().find(part) != std::string::npos; }
-
-memlake_pool_stats_t stats_of(memlake_pool* pool) {
-  memlake_pool_stats_t stats{};
-  stats.struct_size = sizeof(stats);
-  EXPECT_EQ(memlake_pool_stats(pool, &stats), MEMLAKE_OK);
-  return stats;
-}
 
 /// What is written to stderr in its life.
 class CapturedStderr {

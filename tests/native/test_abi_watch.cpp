@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "abi_results.hpp"
 #include "emulated_streams.hpp"
 #include "memlake.h"
 #include "own_process.hpp"
@@ -14,7 +15,9 @@
 namespace memlake {
 namespace {
 
+using test::expect_ok;
 using test::make_stream;
+using test::stats_of;
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 constexpr const char* kPolicies[] = {"lake",
@@ -32,17 +35,6 @@ memlake_pool* make_pool(const std::string& policy, const std::string& more = "")
   memlake_pool* const pool = memlake_pool_create(conf.c_str(), 0);
   if (pool == nullptr) test::fail(memlake_last_error(), std::source_location::current());
   return pool;
-}
-
-void expect_ok(int code, std::source_location where = std::source_location::current()) {
-  if (code != MEMLAKE_OK) test::fail(memlake_last_error(), where);
-}
-
-memlake_pool_stats_t stats_of(memlake_pool* pool) {
-  memlake_pool_stats_t stats{};
-  stats.struct_size = sizeof(stats);
-  expect_ok(memlake_pool_stats(pool, &stats));
-  return stats;
 }
 
 memlake_pool_counts_t counts_of(memlake_pool* pool) {
