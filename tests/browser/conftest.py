@@ -7,9 +7,9 @@ import pytest
 from browser import Browser, missing_programs
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium():
-    """One browser for all tests of a session. Each test opens its own page."""
+    """One browser for all tests of a file. Each test opens its own page."""
     missing = missing_programs()
     if missing:
         reason = f"{' and '.join(missing)} not installed; on Debian: apt-get install chromium chromium-driver"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 
 def run_python(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -27,3 +29,12 @@ def assert_ends_well(program: str) -> str:
     done = run_python("__import__('memlake._native')._native._warn_of_leaks(True)\n" + textwrap.dedent(program))
     assert (done.returncode, done.stderr) == (0, ""), done
     return done.stdout
+
+
+def child_processes() -> set[int]:
+    """The children of this process, those that have ended and were not waited for included."""
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended meanwhile
+            found.update(int(child) for child in (task / "children").read_text().split())
+    return found
