@@ -1,5 +1,7 @@
 // memlake_pool_..._graph and memlake_torch_..._graph: graph pools.
 
+#include <string>
+
 #include "abi/fill.hpp"
 #include "abi/last_error.hpp"
 #include "abi/pool_handle.hpp"
@@ -80,6 +82,38 @@ int memlake_pool_visit_graph_blocks(memlake_pool* pool,
     }
   });
   return code != MEMLAKE_OK ? code : answer;
+}
+
+void* memlake_pool_try_allocate_in_graph(memlake_pool* pool, uint64_t first, uint64_t second, size_t size,
+                                         void* stream) {
+  try {
+    LivePool& live = pool_of(pool);
+    if (size == 0) return nullptr;
+    require_size(size);
+    const Address address =
+        live.allocate_in_graph_pool({first, second}, Bytes{size}, static_cast<CUstream>(stream), false);
+    return reinterpret_cast<void*>(address.value);
+  } catch (...) {
+    remember_current();
+    return nullptr;
+  }
+}
+
+int memlake_pool_allocate_at(memlake_pool* pool, uint64_t first, uint64_t second, void* address, size_t size,
+                             size_t requested, void* stream) {
+  return code_from([&] {
+    LivePool& live = pool_of(pool);
+    require_size(size);
+    if (requested == 0 || requested > size)
+      throw Error(ErrorKind::invalid_argument, "a request of " + std::to_string(requested) + " bytes needs a block of " +
+                                                   "at least so many bytes, and " + std::to_string(size) + " are given");
+    live.allocate_in_graph_pool({first, second}, {address_of(address), {size}}, {requested},
+                                static_cast<CUstream>(stream));
+  });
+}
+
+int memlake_pool_empty_graph(memlake_pool* pool, uint64_t first, uint64_t second) {
+  return code_from([&] { pool_of(pool).empty_graph_pool({first, second}); });
 }
 
 int memlake_torch_use_graph(int device, uint64_t first, uint64_t second) {

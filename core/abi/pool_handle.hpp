@@ -53,12 +53,17 @@ inline LivePool& pool_of(memlake_pool* handle) {
 
 inline Address address_of(const void* pointer) { return {reinterpret_cast<std::uint64_t>(pointer)}; }
 
+/// Throws Error(invalid_argument) for a size that no memory has.
+inline void require_size(std::uint64_t size) {
+  if (size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) [[unlikely]]
+    refuse_size(size);
+}
+
 /// Throws Error(invalid_argument), or NoMemory. `size`: 0 gives nullptr.
 inline void* allocate(LivePool& pool, std::uint64_t size, void* stream, bool counts_refusal = true) {
   if (size == 0) [[unlikely]]
     return nullptr;
-  if (size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) [[unlikely]]
-    refuse_size(size);
+  require_size(size);
   return reinterpret_cast<void*>(pool.allocate_at({size}, static_cast<CUstream>(stream), counts_refusal).value);
 }
 

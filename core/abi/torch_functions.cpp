@@ -84,6 +84,25 @@ std::string out_of_memory_text(Bytes size, int device) {
   TorchPools::of_this_process().owner_of(address, device).free_at(address, stream);
 }
 
+/// Calls `take(block, device)` if the memory is found. 1: found; 0: not memlake's; negative: an error. `wants_block`:
+/// whether `take` needs the block.
+template <class Take>
+int find_torch_block(const void* ptr, int hint, bool wants_block, Take&& take) noexcept {
+  if (ptr == nullptr) return 0;
+  TorchPools& pools = TorchPools::of_this_process();
+  bool is_found = false;
+  const int code = code_from([&] {
+    pools.require_this_process();
+    FoundBlock found;
+    is_found = pools.any_of(hint, [&](const LivePool& pool, int device) {
+      if (!pool.find_at(address_of(ptr), wants_block ? &found : nullptr)) return false;
+      take(found, device);
+      return true;
+    });
+  });
+  return code != MEMLAKE_OK ? code : is_found ? 1 : 0;
+}
+
 }  // namespace
 }  // namespace memlake::abi
 
@@ -209,19 +228,17 @@ memlake_pool* memlake_torch_pool(int device, const char* conf) {
 }
 
 int memlake_torch_find(const void* ptr, int hint, memlake_block_t* block) {
-  if (ptr == nullptr) return 0;
-  TorchPools& pools = TorchPools::of_this_process();
-  bool is_found = false;
-  const int code = code_from([&] {
-    pools.require_this_process();
-    FoundBlock found;
-    is_found = pools.any_of(hint, [&](const LivePool& pool, int device) {
-      if (!pool.find_at(address_of(ptr), block == nullptr ? nullptr : &found)) return false;
-      if (block != nullptr) *block = to_c(found, device);
-      return true;
-    });
+  return find_torch_block(ptr, hint, block != nullptr, [&](const FoundBlock& found, int device) {
+    if (block != nullptr) *block = to_c(found, device);
   });
-  return code != MEMLAKE_OK ? code : is_found ? 1 : 0;
+}
+
+int memlake_torch_find_in_graph(const void* ptr, int hint, memlake_block_t* block, uint64_t* first, uint64_t* second) {
+  return find_torch_block(ptr, hint, true, [&](const FoundBlock& found, int device) {
+    if (block != nullptr) *block = to_c(found, device);
+    if (first != nullptr) *first = found.graph_pool.first;
+    if (second != nullptr) *second = found.graph_pool.second;
+  });
 }
 
 int memlake_torch_release(void* ptr, int hint, memlake_block_t* block) {

@@ -65,6 +65,15 @@ class BareAddresses {
   virtual void release_bare_addresses() = 0;
 };
 
+/// Free memory can be taken at addresses that the caller chooses.
+class ChosenAddresses {
+ public:
+  virtual ~ChosenAddresses() = default;
+  /// A free block over exactly this range, removed from every index, without a driver call; null if the range is not
+  /// free memory that the stream may use.
+  virtual Block* take_range(AddressRange range, StreamId stream) = 0;
+};
+
 /// Other devices may be given access to the memory.
 class PeerAccess {
  public:
@@ -137,6 +146,7 @@ struct Facets {
   Crowding* crowding = nullptr;
   SeveralPlaces* several_places = nullptr;
   BareAddresses* bare_addresses = nullptr;
+  ChosenAddresses* chosen_addresses = nullptr;
   PeerAccess* peer_access = nullptr;
   ChunkExports* chunk_exports = nullptr;
   GraphMemory* graph_memory = nullptr;

@@ -128,6 +128,7 @@ class Space {
   /// The graph pool that its memory belongs to; null: it is no memory of graphs.
   [[nodiscard]] const std::shared_ptr<GraphPool>& graph_pool() const { return graph_pool_; }
   void set_graph_pool(std::shared_ptr<GraphPool> graph_pool, std::size_t device_number) {
+    watch_.set_owner(graph_pool->id);
     graph_pool_ = std::move(graph_pool);
     device_number_ = device_number;
   }

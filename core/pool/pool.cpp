@@ -231,7 +231,7 @@ void Pool::count_out(const Block& block) {
   stats_.requested.subtract(block.requested);
   stats_.active.subtract(block.size);
   if (watch_ != nullptr) [[unlikely]]
-    watch_->on_free_again(block);
+    watch_->on_free_again(block, space_of(block));
 }
 
 void Pool::make_free(Block* block) {

@@ -70,8 +70,8 @@ class Pool {
   /// The space of the graph pool on a device of the pool; `make` makes it if there is none. pre: a graph uses it.
   Space& graph_space(GraphPoolId id, std::size_t device_number, const GraphSpaceMaker& make);
   /// Releases the free memory of graph pools that no graph uses any more; false if none was released. `may_wait`: also
-  /// of those whose graphs may still run; the host waits for the devices then.
-  bool release_ended_graphs(bool may_wait);
+  /// of those whose graphs may still run; the host waits for the devices then. `only`: of this graph pool alone.
+  bool release_ended_graphs(bool may_wait, std::optional<GraphPoolId> only = std::nullopt);
 
   /// See Space; for all spaces of the pool.
   void set_reuse_rules(const ReuseRules& rules);
@@ -86,6 +86,8 @@ class Pool {
   Block* allocate_cached(Bytes requested, StreamId stream);
   /// As allocate_from(), but only with a free block; asks the driver for no more than the state of pending blocks.
   Block* allocate_free(Space& space, Bytes requested, StreamId stream, RequestRow* row = nullptr);
+  /// Allocates exactly these addresses: free memory of the space that the stream may use. Null if they are not.
+  Block* allocate_range(Space& space, AddressRange range, Bytes requested, StreamId stream);
   /// The caller does not begin the request anew.
   void give_up(RequestRow& row, StreamId stream);
   [[nodiscard]] Space& default_space() const noexcept { return *default_space_; }

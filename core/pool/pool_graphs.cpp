@@ -71,12 +71,14 @@ Space& Pool::graph_space(GraphPoolId id, std::size_t device_number, const GraphS
   return add_space(make(graph_pool), false);
 }
 
-bool Pool::release_ended_graphs(bool may_wait) {
+bool Pool::release_ended_graphs(bool may_wait, std::optional<GraphPoolId> only) {
   if (graph_pools_.empty()) return false;
   const RelaxedCapture relaxed(events_.driver());
+  const auto is_meant = [&](GraphPoolId id) { return only.value_or(id) == id; };
   std::vector<std::pair<std::shared_ptr<GraphPool>, std::uint64_t>> running;
   for (const auto& [id, graph_pool] : graph_pools_)
-    if (graph_pool->uses == 0 && graph_pool->may_run) running.emplace_back(graph_pool, graph_pool->releases);
+    if (is_meant(id) && graph_pool->uses == 0 && graph_pool->may_run)
+      running.emplace_back(graph_pool, graph_pool->releases);
   if (may_wait && !running.empty()) {
     const auto end = [running] {
       // A graph may have used it again meanwhile.
@@ -88,7 +90,7 @@ bool Pool::release_ended_graphs(bool may_wait) {
   const Bytes before = held().now;
   for (const auto& space : spaces_) {
     const GraphPool* graph_pool = space->graph_pool().get();
-    if (graph_pool == nullptr || graph_pool->keeps_memory()) continue;
+    if (graph_pool == nullptr || graph_pool->keeps_memory() || !is_meant(graph_pool->id)) continue;
     if (may_wait) {
       space->release_everything();
     } else {

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "blocks/block.hpp"
+#include "policies/space.hpp"
 #include "pool/size_counts.hpp"
 #include "supply/watch.hpp"
 
@@ -24,6 +25,7 @@ struct MemoryEvent {
   Kind kind;
   AddressRange range;
   StreamId stream;
+  GraphPoolId graph_pool;  ///< whose memory it is
 };
 
 class PoolWatch final : public SupplyObserver {
@@ -46,22 +48,34 @@ class PoolWatch final : public SupplyObserver {
     counts->allocations.subtract(1, is_small);
     counts->allocated_bytes.subtract(block.size.count, is_small);
   }
-  void on_free_again(const Block& block) {
+  /// `space`: of the block.
+  void on_free_again(const Block& block, const Space& space) {
     if (counts != nullptr) {
       const bool is_small = SizeCounts::is_small(block.requested);
       counts->active.subtract(1, is_small);
       counts->active_bytes.subtract(block.size.count, is_small);
       counts->requested_bytes.subtract(block.requested.count, is_small);
     }
-    if (tell) tell({MemoryEvent::Kind::free_completed, {block.address, block.requested}, block.user});
+    if (!tell) return;
+    const GraphPool* graph_pool = space.graph_pool().get();
+    tell({MemoryEvent::Kind::free_completed,
+          {block.address, block.requested},
+          block.user,
+          graph_pool == nullptr ? GraphPoolId{} : graph_pool->id});
   }
 
-  void on_allocate(AddressRange range, StreamId stream) override {
-    tell_of(MemoryEvent::Kind::allocated, range, stream);
+  void on_allocate(AddressRange range, StreamId stream, GraphPoolId owner) override {
+    tell_of({MemoryEvent::Kind::allocated, range, stream, owner});
   }
-  void on_release(AddressRange range, StreamId stream) override { tell_of(MemoryEvent::Kind::released, range, stream); }
-  void on_map(AddressRange range, StreamId stream) override { tell_of(MemoryEvent::Kind::mapped, range, stream); }
-  void on_unmap(AddressRange range, StreamId stream) override { tell_of(MemoryEvent::Kind::unmapped, range, stream); }
+  void on_release(AddressRange range, StreamId stream, GraphPoolId owner) override {
+    tell_of({MemoryEvent::Kind::released, range, stream, owner});
+  }
+  void on_map(AddressRange range, StreamId stream, GraphPoolId owner) override {
+    tell_of({MemoryEvent::Kind::mapped, range, stream, owner});
+  }
+  void on_unmap(AddressRange range, StreamId stream, GraphPoolId owner) override {
+    tell_of({MemoryEvent::Kind::unmapped, range, stream, owner});
+  }
   void on_hold(Bytes more, Bytes less, bool is_small) override {
     if (counts == nullptr) return;
     if (more.count > 0) counts->held_bytes.add(more.count, is_small);
@@ -72,8 +86,8 @@ class PoolWatch final : public SupplyObserver {
   }
 
  private:
-  void tell_of(MemoryEvent::Kind kind, AddressRange range, StreamId stream) const {
-    if (tell && range.size.count > 0) tell({kind, range, stream});
+  void tell_of(const MemoryEvent& event) const {
+    if (tell && event.range.size.count > 0) tell(event);
   }
 };
 

@@ -131,6 +131,7 @@ struct LiveEvent {
   MemoryEvent::Kind kind;
   AddressRange range;
   CUstream stream;
+  GraphPoolId graph_pool;  ///< whose memory it is
 };
 
 /// A live block in the form that another process can import.
@@ -224,6 +225,13 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   /// Error(invalid_argument) while requests still go there.
   void release_graph_pool(GraphPoolId id, bool may_wait);
   GraphPoolStats graph_pool_stats(GraphPoolId id) const;
+  /// As allocate_at(), from the graph pool, whatever filters say. Error(invalid_argument) if no graph uses it.
+  Address allocate_in_graph_pool(GraphPoolId id, Bytes requested, CUstream stream, bool counts_refusal = true);
+  /// Allocates exactly these addresses: free memory of the graph pool that the stream may use. For a caller that
+  /// restores an earlier state of the graph pool. Error(invalid_argument) if they are not, or no graph uses it.
+  Address allocate_in_graph_pool(GraphPoolId id, AddressRange range, Bytes requested, CUstream stream);
+  /// Releases the free memory of the graph pool if no graph uses it any more, behind a wait for the devices.
+  void empty_graph_pool(GraphPoolId id);
 
   /// False if there is no memory: then `shortage` gives the reason.
   bool preallocate(Bytes size, const StreamName& stream, Shortage& shortage);
@@ -382,6 +390,11 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   }
   [[nodiscard]] std::optional<GraphPoolId> route_of(CUstream stream) const;
   Space& graph_space(GraphPoolId id, StreamId stream);
+  /// Error(invalid_argument) if no graph uses it.
+  void require_graph_pool(GraphPoolId id) const;
+  /// The path of all allocations by address. `choose`: as for allocate_waiting(), with the number of the stream.
+  template <class Choose>
+  Address allocate_by_address(Bytes requested, CUstream stream, bool counts_refusal, Choose&& choose);
   void add_shareable_space();
   /// The space of blocks that are one handle each. pre: the lock is held.
   ShareableSpace& single_space();

@@ -31,22 +31,49 @@ StreamId LivePool::number_for_free(CUstream stream) {
   }
 }
 
-Address LivePool::allocate_at(Bytes requested, CUstream stream, bool counts_refusal) {
+template <class Choose>
+Address LivePool::allocate_by_address(Bytes requested, CUstream stream, bool counts_refusal, Choose&& choose) {
   if (!can_undo()) [[unlikely]]
     require_usable();
   std::unique_lock lock(mutex_);
   require_open_locked();
   const StreamId number = number_of(stream, false);
   by_address_.make_room();
-  const auto choose = [&]() -> Space& {
-    const auto graph_pool = graph_pool_for(stream);
-    return graph_pool ? graph_space(*graph_pool, number) : pool_->default_space();
-  };
-  Block* block = pool_->allocate_free(choose(), requested, number);
+  Block* block = pool_->allocate_free(choose(number), requested, number);
   if (block == nullptr) [[unlikely]]
-    block = allocate_waiting(lock, choose, requested, number);
+    block = allocate_waiting(lock, [&]() -> Space& { return choose(number); }, requested, number);
   if (block == nullptr) [[unlikely]]
     refuse_for_lack_of_memory(counts_refusal);
+  by_address_.insert(block->address, block);
+  return block->address;
+}
+
+Address LivePool::allocate_at(Bytes requested, CUstream stream, bool counts_refusal) {
+  return allocate_by_address(requested, stream, counts_refusal, [&](StreamId number) -> Space& {
+    const auto graph_pool = graph_pool_for(stream);
+    return graph_pool ? graph_space(*graph_pool, number) : pool_->default_space();
+  });
+}
+
+Address LivePool::allocate_in_graph_pool(GraphPoolId id, Bytes requested, CUstream stream, bool counts_refusal) {
+  return allocate_by_address(requested, stream, counts_refusal, [&](StreamId number) -> Space& {
+    require_graph_pool(id);
+    return graph_space(id, number);
+  });
+}
+
+Address LivePool::allocate_in_graph_pool(GraphPoolId id, AddressRange range, Bytes requested, CUstream stream) {
+  const auto lock = open_lock();
+  require_graph_pool(id);
+  const StreamId number = number_of(stream, false);
+  by_address_.make_room();
+  Block* block = pool_->allocate_range(graph_space(id, number), range, requested, number);
+  if (block == nullptr) {
+    std::ostringstream text;
+    text << range.size.count << " bytes at 0x" << std::hex << range.begin.value << " are not free memory of the graph pool "
+         << id.text() << " for this stream; free what lies there first, on the stream that it was allocated for";
+    throw Error(ErrorKind::invalid_argument, text.str());
+  }
   by_address_.insert(block->address, block);
   return block->address;
 }

@@ -57,6 +57,17 @@ void LivePool::release_graph_pool(GraphPoolId id, bool may_wait) {
   waiting(lock, [&] { return pool_->release_ended_graphs(true); });
 }
 
+void LivePool::empty_graph_pool(GraphPoolId id) {
+  auto lock = open_lock();
+  waiting(lock, [&] { return pool_->release_ended_graphs(true, id); });
+}
+
+void LivePool::require_graph_pool(GraphPoolId id) const {
+  const GraphPool* graph_pool = pool_->find_graph_pool(id);
+  if (graph_pool == nullptr || graph_pool->uses == 0)
+    throw Error(ErrorKind::invalid_argument, "no graph uses the graph pool " + id.text() + "; begin or use it first");
+}
+
 GraphPoolStats LivePool::graph_pool_stats(GraphPoolId id) const {
   const auto lock = open_lock();
   const GraphPool* graph_pool = pool_->find_graph_pool(id);

@@ -97,7 +97,7 @@ void LivePool::observe(std::function<void(const LiveEvent&)> tell) {
   const auto lock = open_lock();
   if (!tell) return pool_->observe({});
   pool_->observe([this, tell = std::move(tell)](const MemoryEvent& event) {
-    tell({event.kind, event.range, streams_.handle_of(event.stream)});
+    tell({event.kind, event.range, streams_.handle_of(event.stream), event.graph_pool});
   });
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/address.hpp"
 #include "blocks/block.hpp"
+#include "supply/graph_pool.hpp"
 
 namespace memlake {
 
@@ -19,12 +20,12 @@ class SupplyObserver {
   SupplyObserver& operator=(const SupplyObserver&) = delete;
   virtual ~SupplyObserver() = default;
 
-  /// One allocation of the driver begins or ends.
-  virtual void on_allocate(AddressRange range, StreamId stream) = 0;
-  virtual void on_release(AddressRange range, StreamId stream) = 0;
+  /// One allocation of the driver begins or ends. `owner`: the graph pool that the memory belongs to.
+  virtual void on_allocate(AddressRange range, StreamId stream, GraphPoolId owner) = 0;
+  virtual void on_release(AddressRange range, StreamId stream, GraphPoolId owner) = 0;
   /// Memory can be used at these addresses from now on, or cannot any more.
-  virtual void on_map(AddressRange range, StreamId stream) = 0;
-  virtual void on_unmap(AddressRange range, StreamId stream) = 0;
+  virtual void on_map(AddressRange range, StreamId stream, GraphPoolId owner) = 0;
+  virtual void on_unmap(AddressRange range, StreamId stream, GraphPoolId owner) = 0;
   /// The held memory of segments for small or for large requests changes.
   virtual void on_hold(Bytes more, Bytes less, bool is_small) = 0;
   /// The number of these segments changes.
@@ -34,22 +35,24 @@ class SupplyObserver {
 class Watch {
  public:
   void set(SupplyObserver* observer) { observer_ = observer; }
+  /// All memory that is reported belongs to this graph pool.
+  void set_owner(GraphPoolId owner) { owner_ = owner; }
 
   void allocated(AddressRange range, StreamId stream) const {
     if (observer_ != nullptr) [[unlikely]]
-      observer_->on_allocate(range, stream);
+      observer_->on_allocate(range, stream, owner_);
   }
   void released(AddressRange range, StreamId stream) const {
     if (observer_ != nullptr) [[unlikely]]
-      observer_->on_release(range, stream);
+      observer_->on_release(range, stream, owner_);
   }
   void mapped(AddressRange range, StreamId stream) const {
     if (observer_ != nullptr) [[unlikely]]
-      observer_->on_map(range, stream);
+      observer_->on_map(range, stream, owner_);
   }
   void unmapped(AddressRange range, StreamId stream) const {
     if (observer_ != nullptr) [[unlikely]]
-      observer_->on_unmap(range, stream);
+      observer_->on_unmap(range, stream, owner_);
   }
   void holds_more(Bytes bytes, bool is_small) const {
     if (observer_ != nullptr) [[unlikely]]
@@ -70,6 +73,7 @@ class Watch {
 
  private:
   SupplyObserver* observer_ = nullptr;
+  GraphPoolId owner_;
 };
 
 /// The part of a space's memory that is for small requests.

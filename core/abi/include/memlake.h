@@ -35,7 +35,7 @@ extern "C" {
 #endif
 
 /* Increases when a version adds functions or fields. A version that changes existing ones gets another soname. */
-#define MEMLAKE_ABI_VERSION 3
+#define MEMLAKE_ABI_VERSION 4
 
 #if defined(__GNUC__)
 #define MEMLAKE_API __attribute__((visibility("default")))
@@ -214,6 +214,8 @@ typedef struct memlake_event_t {
   uint64_t address;
   uint64_t size;
   void* stream;
+  uint64_t graph_first; /* since version 4: the graph pool whose memory it is; 0 and 0: none */
+  uint64_t graph_second;
 } memlake_event_t;
 
 /* From now on the pool calls `observe` for each event, in the thread that caused it, in order and under the pool's
@@ -278,6 +280,22 @@ MEMLAKE_API int memlake_pool_visit_graph_blocks(memlake_pool* pool,
                                                 int (*visit)(const memlake_block_t* block, uint64_t first,
                                                              uint64_t second, void* user),
                                                 void* user);
+
+/* Since version 4. As memlake_pool_try_allocate(), from this graph pool, whatever filters say: for a caller that has
+ * decided already where the request goes. MEMLAKE_ERROR_INVALID_ARGUMENT if no graph uses it. */
+MEMLAKE_API void* memlake_pool_try_allocate_in_graph(memlake_pool* pool, uint64_t first, uint64_t second, size_t size,
+                                                     void* stream);
+
+/* Since version 4. Allocates exactly the `size` bytes at `address`, for a request of `requested` bytes: for a caller
+ * that restores an earlier state of the graph pool, from what memlake_pool_visit_graph_blocks() told. The bytes must be
+ * free memory of the graph pool, and the stream the one that they were allocated for before. Else
+ * MEMLAKE_ERROR_INVALID_ARGUMENT. Makes no driver call. */
+MEMLAKE_API int memlake_pool_allocate_at(memlake_pool* pool, uint64_t first, uint64_t second, void* address,
+                                         size_t size, size_t requested, void* stream);
+
+/* Since version 4. Gives the free memory of a graph pool back that no graph uses any more, behind a wait for the
+ * device, unless a capture forbids that. Nothing happens if a graph uses it, or if there is none. */
+MEMLAKE_API int memlake_pool_empty_graph(memlake_pool* pool, uint64_t first, uint64_t second);
 
 /* ---- PyTorch ----
  *
@@ -379,6 +397,10 @@ MEMLAKE_API int memlake_torch_end_graph(int device, uint64_t first, uint64_t sec
 MEMLAKE_API int memlake_torch_release_graph(int device, uint64_t first, uint64_t second, int may_wait);
 /* How many graphs use it; a negative code is a failure. */
 MEMLAKE_API int64_t memlake_torch_graph_uses(int device, uint64_t first, uint64_t second);
+
+/* Since version 4. As memlake_torch_find(), and `first` and `second` get the graph pool of the memory; 0 and 0: none. */
+MEMLAKE_API int memlake_torch_find_in_graph(const void* ptr, int hint, memlake_block_t* block, uint64_t* first,
+                                            uint64_t* second);
 
 #ifdef __cplusplus
 }

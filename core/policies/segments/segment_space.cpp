@@ -14,6 +14,7 @@ SegmentSpace::SegmentSpace(const Devices& devices, std::unique_ptr<SegmentRules>
                            Ledger ledger)
     : Space(devices, devices.front()->total_memory(), events, std::move(ledger)), rules_(std::move(rules)) {
   facets_.bare_addresses = this;
+  facets_.chosen_addresses = this;
   facets_.graph_memory = this;
   if (rules_->maps_its_memory()) facets_.peer_access = this;
   if (rules_->collects_garbage()) facets_.use_order = this;
@@ -29,6 +30,21 @@ Block* SegmentSpace::take(Bytes rounded, StreamId stream) {
   if (block == nullptr) return nullptr;
   ++group.searches;
   return cut(block, rounded);
+}
+
+Block* SegmentSpace::take_range(AddressRange range, StreamId stream) {
+  for (const BlockGroup* group : {&blocks_.small, &blocks_.large}) {
+    const FreeIndex* index = group->index_of(stream);
+    for (Block* block = index == nullptr ? nullptr : index->first(); block != nullptr; block = index->after(block)) {
+      if (range.begin < block->address || block->address + block->size < range.end()) continue;
+      blocks_.unindex(block);
+      if (const Bytes before = range.begin - block->address; before.count > 0)
+        blocks_.index(blocks_.cut_front(block, before));
+      if (block->size > range.size) blocks_.index(blocks_.cut_back(block, range.size));
+      return block;
+    }
+  }
+  return nullptr;
 }
 
 Block* SegmentSpace::climb(Rung rung, Attempt& attempt) {

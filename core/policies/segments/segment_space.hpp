@@ -18,7 +18,7 @@ namespace test {
 struct SegmentSabotage;
 }
 
-class SegmentSpace final : public Space, BareAddresses, PeerAccess, GraphMemory, UseOrder {
+class SegmentSpace final : public Space, BareAddresses, ChosenAddresses, PeerAccess, GraphMemory, UseOrder {
   friend struct test::SegmentSabotage;  // breaks it, so that tests see what check() reports
 
  public:
@@ -62,6 +62,7 @@ class SegmentSpace final : public Space, BareAddresses, PeerAccess, GraphMemory,
     return rules_->for_graphs(std::move(graph_pool));
   }
   void release_bare_addresses() override;
+  Block* take_range(AddressRange range, StreamId stream) override;
   void change_access(const Devices& added, const Devices& removed) override;
   [[nodiscard]] std::vector<Idle> least_recently_used() const override;
   [[nodiscard]] SegmentView view() const;

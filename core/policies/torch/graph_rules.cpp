@@ -63,7 +63,10 @@ std::unique_ptr<Space> make_graph_space(const Space& policy, const Devices& devi
   if (rules == nullptr) {
     // Other devices get access to mapped memory only.
     const bool is_expandable = policy.facets().peer_access != nullptr && can_map_pages(device);
-    rules = std::make_unique<GraphRules>(TorchOptions{.is_expandable = is_expandable}, graph_pool);
+    TorchOptions options{.is_expandable = is_expandable};
+    // Nobody else gets what a graph pool holds, so it grows in small steps.
+    if (is_expandable) options.large_segment_size = torch::kLargeRounding;
+    rules = std::make_unique<GraphRules>(options, graph_pool);
   }
   Devices all{devices[device_number]};
   for (std::size_t i = 0; i < devices.size(); ++i)

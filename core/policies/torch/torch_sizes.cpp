@@ -29,7 +29,8 @@ Bytes round_request(Bytes requested, const TorchOptions& options) {
 
 Bytes segment_size(Bytes rounded, const TorchOptions& options) {
   if (is_small(rounded)) return kSmallSegment;
-  if (rounded < kMinLarge) return options.large_segment_size;
+  // Pages of graph pools are smaller than some requests.
+  if (rounded < kMinLarge) return std::max(options.large_segment_size, rounded.rounded_up(kLargeRounding));
   return rounded.rounded_up(kLargeRounding);
 }
 

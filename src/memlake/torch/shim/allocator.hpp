@@ -1,7 +1,8 @@
 #pragma once
 
-// Allocator: PyTorch's CUDA allocator with memlake's memory. It wraps PyTorch's own allocator: requests of the default
-// pool come from memlake, everything about private pools (graphs, MemPool, cudagraph trees) goes to the wrapped one.
+// Allocator: PyTorch's CUDA allocator with memlake's memory, that of private pools (graphs, MemPool, cudagraph trees)
+// included. It wraps PyTorch's own allocator, which still counts who uses a private pool, and still has the memory of
+// private pools with an allocator of their own, of those that do not split, and of those from before the installation.
 //
 // All memory has one deleter, whichever of the two it came from, because PyTorch compares the deleter of a tensor with
 // raw_deleter() and takes another one for foreign memory. The deleter asks memlake first, by the address.
@@ -13,6 +14,7 @@
 #include "device_memory.hpp"
 #include "exchange.hpp"
 #include "native_request.hpp"
+#include "pool_state.hpp"
 
 namespace memlake_torch {
 
@@ -35,6 +37,7 @@ class Allocator final : public CUDAAllocator {
     attachments_.set_configuration(conf);
     exchange_.configure(conf);
     served_.store(served);
+    for (const auto& memory : devices_) memory->private_pools.settle();
     // The program may have ended its history while memlake was not installed.
     if (settings_.is_recording() && !native_.isHistoryEnabled())
       record(false, nullptr, 1, RecordContext::NEVER, true, {});
@@ -54,8 +57,9 @@ class Allocator final : public CUDAAllocator {
     const DeviceIndex device = c10::cuda::current_device();
     if (size == 0) return {nullptr, nullptr, deleter_, c10::Device(c10::kCUDA, device)};
     const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(device).stream();
-    if (is_native(device, stream)) return adopted(from_native(device, size, [&] { return native_.allocate(size); }));
-    void* const taken = take(size, device, stream);
+    const auto target = of(device).routes.find(stream);
+    if (is_native(device, target)) return adopted(from_native(device, size, [&] { return native_.allocate(size); }));
+    void* const taken = take(size, device, stream, target);
     return {taken, taken, deleter_, c10::Device(c10::kCUDA, device)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return deleter_; }
@@ -70,9 +74,10 @@ class Allocator final : public CUDAAllocator {
   void* raw_alloc_with_stream(size_t size, cudaStream_t stream) override {
     if (size == 0) return nullptr;
     const DeviceIndex device = c10::cuda::current_device();
-    if (is_native(device, stream))
+    const auto target = of(device).routes.find(stream);
+    if (is_native(device, target))
       return from_native(device, size, [&] { return native_.raw_alloc_with_stream(size, stream); });
-    return take(size, device, stream);
+    return take(size, device, stream, target);
   }
   void raw_delete(void* address) override {
     if (address == nullptr) return;
@@ -125,7 +130,11 @@ class Allocator final : public CUDAAllocator {
   std::string name() override { return "memlake"; }
 #if TORCH_VERSION_MINOR >= 8
   void emptyCache(PoolId pool) override {
-    if (pool == kDefaultPool) memlake_torch_empty_cache();
+    if (pool == kDefaultPool) {
+      memlake_torch_empty_cache();
+    } else {
+      for (const auto& memory : devices_) memory->private_pools.empty(pool);
+    }
     native_.emptyCache(pool);
     note_outside();
   }
@@ -167,19 +176,19 @@ class Allocator final : public CUDAAllocator {
 #if TORCH_VERSION_MINOR >= 11
   SnapshotInfo snapshot(PoolId pool, bool with_traces) override {
     SnapshotInfo snapshot = native_.snapshot(pool, with_traces);
-    if (pool == kDefaultPool) add_to(snapshot, with_traces);
+    add_to(snapshot, pool, with_traces);
     return snapshot;
   }
 #elif TORCH_VERSION_MINOR >= 8
   SnapshotInfo snapshot(PoolId pool) override {
     SnapshotInfo snapshot = native_.snapshot(pool);
-    if (pool == kDefaultPool) add_to(snapshot, true);
+    add_to(snapshot, pool, true);
     return snapshot;
   }
 #else
   SnapshotInfo snapshot() override {
     SnapshotInfo snapshot = native_.snapshot();
-    add_to(snapshot, true);
+    add_to(snapshot, kDefaultPool, true);
     return snapshot;
   }
 #endif
@@ -228,10 +237,11 @@ class Allocator final : public CUDAAllocator {
   bool supportsUserMetadata() override { return native_.supportsUserMetadata(); }
   void annotateMemory(const void* address, const std::string& metadata) override {
     memlake_block_t block{};
-    if (memlake_torch_find(address, hint(), &block) != 1) return native_.annotateMemory(address, metadata);
+    const auto pool = find_with_pool(address, hint(), &block);
+    if (!pool) return native_.annotateMemory(address, metadata);
     of(static_cast<DeviceIndex>(block.device))
         .history.note(TraceEntry::ANNOTATE, block.address, block.requested, static_cast<cudaStream_t>(block.stream),
-                      settings_.gather(RecordContext::ALLOC), metadata);
+                      *pool, settings_.gather(RecordContext::ALLOC), metadata);
   }
 #endif
 #if TORCH_VERSION_MINOR >= 12
@@ -256,8 +266,15 @@ class Allocator final : public CUDAAllocator {
   // ---- private pools
 
   void beginAllocateToPool(DeviceIndex device, PoolId pool, std::function<bool(cudaStream_t)> filter) override {
-    native_.beginAllocateToPool(device, pool, filter);
-    of(device).routes.add(pool, std::move(filter));
+    PrivatePools& pools = of(device).private_pools;
+    const Target target{pool, is_served(device) && native_.isEnabled() ? pools.begin(pool, of(device).pool()) : nullptr};
+    try {
+      native_.beginAllocateToPool(device, pool, target.memory == nullptr ? filter : NativeFailure::filter_of(pool));
+    } catch (...) {
+      pools.settle();
+      throw;
+    }
+    of(device).routes.add(target, std::move(filter));
   }
   void endAllocateToPool(DeviceIndex device, PoolId pool) override {
     of(device).routes.remove(pool);
@@ -269,34 +286,53 @@ class Allocator final : public CUDAAllocator {
 #endif
   void releasePool(DeviceIndex device, PoolId pool) override {
     native_.releasePool(device, pool);
+    of(device).private_pools.settle();
     of(device).note_outside();
   }
   int getPoolUseCount(DeviceIndex device, PoolId pool) override { return native_.getPoolUseCount(device, pool); }
 #if TORCH_VERSION_MINOR >= 11
   void createOrIncrefPool(DeviceIndex device, PoolId pool, std::shared_ptr<CUDAAllocator> allocator) override {
+    note_made(device, pool, allocator != nullptr);
     native_.createOrIncrefPool(device, pool, std::move(allocator));
   }
-  void setUseOnOOM(DeviceIndex device, PoolId pool, bool is_on) override { native_.setUseOnOOM(device, pool, is_on); }
+  void setUseOnOOM(DeviceIndex device, PoolId pool, bool is_on) override {
+    native_.setUseOnOOM(device, pool, is_on);
+    of(device).private_pools.set_used_on_oom(pool, is_on);
+  }
 #elif TORCH_VERSION_MINOR >= 8
   void createOrIncrefPool(DeviceIndex device, PoolId pool, CUDAAllocator* allocator) override {
+    note_made(device, pool, allocator != nullptr);
     native_.createOrIncrefPool(device, pool, allocator);
   }
-  void setUseOnOOM(DeviceIndex device, PoolId pool) override { native_.setUseOnOOM(device, pool); }
+  void setUseOnOOM(DeviceIndex device, PoolId pool) override {
+    native_.setUseOnOOM(device, pool);
+    of(device).private_pools.set_used_on_oom(pool, true);
+  }
 #else
+  // A MemPool's own allocator is not told here, so every MemPool has PyTorch's memory; graphs do not come this way.
   void ensureExistsAndIncrefPool(DeviceIndex device, PoolId pool) override {
+    note_made(device, pool, true);
     native_.ensureExistsAndIncrefPool(device, pool);
   }
 #endif
 #if TORCH_VERSION_MINOR >= 10
-  void setNoSplit(DeviceIndex device, PoolId pool) override { native_.setNoSplit(device, pool); }
+  void setNoSplit(DeviceIndex device, PoolId pool) override {
+    of(device).private_pools.make_native(pool);
+    native_.setNoSplit(device, pool);
+  }
 #endif
   bool checkPoolLiveAllocations(DeviceIndex device, PoolId pool, const std::unordered_set<void*>& expected) override {
+    if (memlake_pool* const memory = of(device).private_pools.memory_of(pool))
+      return are_live({pool, memory}, expected);
     return native_.checkPoolLiveAllocations(device, pool, expected);
   }
   std::shared_ptr<AllocatorState> getCheckpointState(DeviceIndex device, PoolId pool) override {
+    if (memlake_pool* const memory = of(device).private_pools.memory_of(pool))
+      return std::make_shared<PoolState>(Target{pool, memory});
     return native_.getCheckpointState(device, pool);
   }
   CheckpointDelta setCheckpointPoolState(DeviceIndex device, std::shared_ptr<AllocatorState> state) override {
+    if (const auto* const own = dynamic_cast<const PoolState*>(state.get())) return restored(device, *own);
     CheckpointDelta delta = native_.setCheckpointPoolState(device, std::move(state));
     for (DataPtr& data : delta.dataptrs_allocd) data = adopted(std::move(data));
     of(device).note_outside();
@@ -330,13 +366,35 @@ class Allocator final : public CUDAAllocator {
 
   bool is_served(DeviceIndex device) const { return (served_.load(std::memory_order_relaxed) >> device & 1) != 0; }
 
-  bool is_native(DeviceIndex device, cudaStream_t stream) {
-    return !is_served(device) || of(device).routes.has(stream) || !native_.isEnabled();
+  bool is_native(DeviceIndex device, const std::optional<Target>& target) {
+    return !is_served(device) || (target && target->memory == nullptr) || !native_.isEnabled();
   }
 
-  void* take(size_t size, DeviceIndex device, cudaStream_t stream) {
+  void* take(size_t size, DeviceIndex device, cudaStream_t stream, const std::optional<Target>& target) {
     last_device_ = device;
-    return of(device).take(size, stream);
+    return of(device).take(size, stream, target);
+  }
+
+  void note_made(DeviceIndex device, PoolId pool, bool is_native) {
+    PrivatePools& pools = of(device).private_pools;
+    if (is_served(device) && pools.native_uses(pool) == 0) pools.note_made(pool, is_native);
+  }
+
+  /// Frees what is allocated in the private pool, and allocates what was allocated there before.
+  CheckpointDelta restored(DeviceIndex device, const PoolState& state) {
+    CheckpointDelta delta;
+    for (const memlake_block_t& block : live_blocks(state.target)) {
+      void* const address = reinterpret_cast<void*>(block.address);
+      exchange_.drop(address);
+      give_back(address);
+      delta.ptrs_freed.push_back(address);
+    }
+    for (const memlake_block_t& block : state.live) {
+      void* const address = reinterpret_cast<void*>(block.address);
+      of(device).take_again(state.target, block);
+      delta.dataptrs_allocd.emplace_back(address, address, deleter_, c10::Device(c10::kCUDA, device));
+    }
+    return delta;
   }
 
   /// The device of the calling thread's last request: where to look for an address first.
@@ -350,12 +408,13 @@ class Allocator final : public CUDAAllocator {
       if (block.size != 0) of(static_cast<DeviceIndex>(block.device)).note_freed(address, block.requested);
       return true;
     }
-    if (memlake_torch_find(address, hint(), &block) != 1) return memlake_torch_release(address, hint(), &block) == 1;
+    const auto pool = find_with_pool(address, hint(), &block);
+    if (!pool) return memlake_torch_release(address, hint(), &block) == 1;
     DeviceMemory& memory = of(static_cast<DeviceIndex>(block.device));
     Context stack = settings_.gather(RecordContext::ALL);
     {
       const std::lock_guard lock(memory.history.order);
-      memory.note_free_request(block, std::move(stack));
+      memory.note_free_request(block, *pool, std::move(stack));
       memlake_torch_release(address, block.device, &block);
     }
     memory.note_freed(address, block.requested);
@@ -394,14 +453,15 @@ class Allocator final : public CUDAAllocator {
     }
   }
 
-  void add_to(SnapshotInfo& snapshot, bool with_traces) {
+  /// `pool`: only segments of this private pool; kDefaultPool: all.
+  void add_to(SnapshotInfo& snapshot, PoolId pool, bool with_traces) {
     // So that a reader of the snapshot knows which allocator it shows. The text is PyTorch's "key:value,key:value".
     std::string& settings = snapshot.config_metadata.last_allocator_settings;
     settings += (settings.empty() ? "memlake:" : ",memlake:") + attachments_.configuration();
     const auto to_unix_time = clock_.makeConverter();
     for (size_t device = 0; device < kMostDevices; ++device) {
       const DeviceMemory& memory = *devices_[device];
-      for (SegmentInfo& segment : memory.segments()) snapshot.segments.push_back(std::move(segment));
+      for (SegmentInfo& segment : memory.segments(pool)) snapshot.segments.push_back(std::move(segment));
       if (!with_traces) continue;
       std::vector<TraceEntry> entries = memory.history.entries();
       if (entries.empty()) continue;

@@ -6,39 +6,37 @@
 #include <memlake.h>
 
 #include <atomic>
-#include <cstdio>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "attachments.hpp"
+#include "blocks.hpp"
 #include "history.hpp"
+#include "native_failure.hpp"
+#include "private_pools.hpp"
 #include "routes.hpp"
 #include "segments.hpp"
 #include "statistics.hpp"
+#include "text_of_bytes.hpp"
 #include "torch_types.hpp"
 
 namespace memlake_torch {
-
-/// As PyTorch writes sizes: 1 GiB is "1024.00 MiB".
-inline std::string text_of_bytes(uint64_t size) {
-  static constexpr const char* kUnits[] = {"KiB", "MiB", "GiB"};
-  if (size <= 1024) return std::to_string(size) + " bytes";
-  double value = static_cast<double>(size) / 1024;
-  size_t unit = 0;
-  for (; value > 1024 && unit + 1 < 3; ++unit) value /= 1024;
-  char text[64];
-  std::snprintf(text, sizeof(text), "%.2f %s", value, kUnits[unit]);
-  return text;
-}
 
 class DeviceMemory {
  public:
   DeviceMemory(DeviceIndex device, CUDAAllocator& native, const HistorySettings& settings,
                const Attachments& attachments)
-      : history(settings, device), device_(device), native_(native), settings_(settings), attachments_(attachments) {}
+      : private_pools(device, native),
+        history(settings, device),
+        device_(device),
+        native_(native),
+        settings_(settings),
+        attachments_(attachments) {}
 
   Routes routes;
+  PrivatePools private_pools;
   History history;
 
   /// The configuration of the pools that are made from now on. A pool with another configuration serves no further
@@ -64,29 +62,42 @@ class DeviceMemory {
     return pool != nullptr ? pool : make_pool();
   }
 
-  /// pre: size > 0.
-  void* take(size_t size, cudaStream_t stream) {
-    memlake_pool* const pool = this->pool();
+  /// pre: size > 0. `target`: a private pool with memory of memlake's; nothing: the default pool.
+  void* take(size_t size, cudaStream_t stream, const std::optional<Target>& target) {
+    const Target from = target ? *target : Target{kDefaultPool, pool()};
     void* taken = nullptr;
     if (settings_.is_wanted()) [[unlikely]] {
-      taken = take_with_history(pool, size, stream);
+      taken = take_with_history(from, size, stream);
     } else {
-      taken = memlake_pool_try_allocate(pool, size, stream);
+      taken = from.try_take(size, stream);
       if (taken == nullptr) [[unlikely]]
-        taken = take_when_scarce(pool, size, stream);
+        taken = take_when_scarce(from, size, stream);
     }
-    report(taken, static_cast<int64_t>(size));
-    if (const c10::impl::PyInterpreter* trace = c10::impl::GPUTrace::get_trace()) [[unlikely]]
-      (*trace)->trace_gpu_memory_allocation(c10::kCUDA, reinterpret_cast<uintptr_t>(taken));
+    tell_of_taken(taken, size);
     return taken;
   }
 
+  /// Takes the block of an earlier state of the private pool again. pre: its addresses are free.
+  void take_again(const Target& target, const memlake_block_t& block) {
+    void* const address = reinterpret_cast<void*>(block.address);
+    const auto stream = static_cast<cudaStream_t>(block.stream);
+    const Context stack = settings_.gather(RecordContext::STATE);
+    {
+      const std::lock_guard lock(history.order);
+      TORCH_CHECK(memlake_pool_allocate_at(target.memory, target.id.first, target.id.second, address, block.size,
+                                           block.requested, stream) == MEMLAKE_OK,
+                  "memlake: ", memlake_last_error());
+      note_taken(address, block.requested, stream, target.id, stack);
+    }
+    tell_of_taken(address, block.requested);
+  }
+
   /// To be called before memory of this device is freed, while a history is recorded.
-  void note_free_request(const memlake_block_t& block, Context context) {
+  void note_free_request(const memlake_block_t& block, PoolId pool, Context context) {
     void* const address = reinterpret_cast<void*>(block.address);
     if (context == nullptr) context = history.stack_of(address);
     history.note(TraceEntry::FREE_REQUESTED, block.address, block.requested, static_cast<cudaStream_t>(block.stream),
-                 std::move(context), attachments_.metadata());
+                 pool, std::move(context), attachments_.metadata());
   }
 
   /// To be called after memory of this device was freed.
@@ -104,9 +115,10 @@ class DeviceMemory {
   }
 
   /// Adds memlake's figures to those of PyTorch's own allocator.
-  void add_to(DeviceStats& stats) const {
+  void add_to(DeviceStats& stats) {
     for (memlake_pool* const pool : all_pools()) add(stats, counts_of(pool));
     raise_peaks(stats);
+    private_pools.add_to(stats);
   }
   size_t largest_free() const {
     memlake_pool* const pool = present_pool();
@@ -114,9 +126,11 @@ class DeviceMemory {
   }
   void reset_peaks() {
     for (memlake_pool* const pool : all_pools()) memlake_pool_reset_peaks(pool);
+    private_pools.reset_peaks();
   }
   void reset_totals() {
     for (memlake_pool* const pool : all_pools()) memlake_pool_reset_totals(pool);
+    private_pools.reset_totals();
   }
 
   /// To be called after memory of this device outside the present pool was taken or given back.
@@ -163,6 +177,7 @@ class DeviceMemory {
 
   /// Gives back what is cached by pools that serve no request: nobody would ever use it. Waits for no stream.
   void release_unused() {
+    private_pools.settle();  // PyTorch's own allocator alone is told of releases while memlake is not installed
     std::vector<memlake_pool*> unused;
     {
       const std::lock_guard lock(mutex_);
@@ -177,16 +192,13 @@ class DeviceMemory {
     for (memlake_pool* const pool : pools_locked()) observe(pool);
   }
 
-  std::vector<SegmentInfo> segments() const {
+  /// `only`: of this private pool alone; kDefaultPool: of all.
+  std::vector<SegmentInfo> segments(PoolId only) const {
     SegmentList list(device_, history);
     for (memlake_pool* const pool : all_pools())
-      memlake_pool_visit_blocks(
-          pool,
-          [](const memlake_block_t* block, void* list) {
-            static_cast<SegmentList*>(list)->add(*block);
-            return 0;
-          },
-          &list);
+      for_each_block(pool, [&](const memlake_block_t& block, PoolId id) {
+        if (only == kDefaultPool || only == id) list.add(block, id);
+      });
     return list.take();
   }
 
@@ -294,7 +306,7 @@ class DeviceMemory {
       history.drop_stack(address);
     }
     history.note(action_of(event.kind), event.address, event.size, static_cast<cudaStream_t>(event.stream),
-                 std::move(stack), {});
+                 {event.graph_first, event.graph_second}, std::move(stack), {});
   }
 
   static TraceEntry::Action action_of(int kind) {
@@ -312,30 +324,33 @@ class DeviceMemory {
     }
   }
 
-  [[gnu::cold]] void* take_with_history(memlake_pool* pool, size_t size, cudaStream_t stream) {
+  void note_taken(void* taken, size_t size, cudaStream_t stream, PoolId pool, const Context& stack) {
+    history.keep_stack(taken, stack);
+    history.note(TraceEntry::ALLOC, reinterpret_cast<size_t>(taken), size, stream, pool, stack,
+                 attachments_.metadata());
+  }
+
+  [[gnu::cold]] void* take_with_history(const Target& from, size_t size, cudaStream_t stream) {
     const Context stack = settings_.gather(RecordContext::STATE);
-    const auto note = [&](void* taken) {
-      history.keep_stack(taken, stack);
-      history.note(TraceEntry::ALLOC, reinterpret_cast<size_t>(taken), size, stream, stack, attachments_.metadata());
-    };
     {
       const std::lock_guard lock(history.order);
-      if (void* const taken = memlake_pool_try_allocate(pool, size, stream)) {
-        note(taken);
+      if (void* const taken = from.try_take(size, stream)) {
+        note_taken(taken, size, stream, from.id, stack);
         return taken;
       }
     }
     // Callbacks run Python code, so no lock is held. The entry is then in order with the calls of this thread only.
-    void* const taken = take_when_scarce(pool, size, stream);
-    if (memlake_torch_find(taken, device_, nullptr) == 1) note(taken);  // else PyTorch's own allocator has noted it
+    void* const taken = take_when_scarce(from, size, stream);
+    // Of what PyTorch's own allocator gave it has made a note itself.
+    if (const auto pool = find_with_pool(taken, device_, nullptr)) note_taken(taken, size, stream, *pool, stack);
     return taken;
   }
 
   /// For a request that memlake refused: everything that may give memory back elsewhere, then once more. At last
-  /// PyTorch's own allocator is asked: it may take the request from a MemPool that allows it, and when it fails, it
-  /// does everything that a program expects of a failure: it counts, it tells the profiler, the history and the
-  /// observers, also those that were attached before memlake was installed.
-  [[gnu::cold]] void* take_when_scarce(memlake_pool* pool, size_t size, cudaStream_t stream) {
+  /// PyTorch's own allocator is asked: it may take a request of the default pool from a MemPool that allows it, and when
+  /// it fails, it does everything that a program expects of a failure: it counts, it tells the profiler, the history and
+  /// the observers, also those that were attached before memlake was installed.
+  [[gnu::cold]] void* take_when_scarce(const Target& from, size_t size, cudaStream_t stream) {
     require_out_of_memory();
     for (const auto& name : c10::FreeCudaMemoryCallbacksRegistry()->Keys())
       c10::FreeCudaMemoryCallbacksRegistry()->Create(name)->Execute();
@@ -343,10 +358,13 @@ class DeviceMemory {
     if (has_earlier_.load()) memlake_torch_empty_cache();  // what waits for a stream there, too
     note_outside();
     apply_fraction();
-    if (void* const taken = memlake_pool_try_allocate(pool, size, stream)) return taken;
+    if (void* const taken = from.try_take(size, stream)) return taken;
     require_out_of_memory();
     const std::string reason = memlake_last_error();
-    const NativeLimit limit(*this, pool);
+    if (from.id == kDefaultPool)
+      for (const Target& other : private_pools.used_on_oom())
+        if (void* const taken = other.try_take(size, stream)) return taken;
+    const NativeFailure failure(native_, device_, from, total_memory());
     try {
       void* const taken = native_.raw_alloc_with_stream(size, stream);
       note_outside();
@@ -372,32 +390,6 @@ class DeviceMemory {
     }
   }
 
-  /// As long as it lives, PyTorch's own allocator may take no more than the limit of the pool leaves.
-  class NativeLimit {
-   public:
-    NativeLimit(DeviceMemory& memory, memlake_pool* pool) : memory_(memory) {
-      const memlake_pool_stats_t stats = stats_of(pool);
-      if (stats.limit == UINT64_MAX) return;
-      const uint64_t left = stats.limit - std::min(stats.limit, stats.held);
-      const DeviceStats native = memory.native_.getDeviceStats(memory.device_);
-      const auto allowed = static_cast<double>(left) + static_cast<double>(native.reserved_bytes[0].current);
-      before_ = memory.native_.getMemoryFraction(memory.device_);
-      const double share = std::clamp(allowed / static_cast<double>(memory.total_memory()), 0.0, 1.0);
-      memory.native_.setMemoryFraction(std::min(share, before_), memory.device_);
-      is_set_ = true;
-    }
-    NativeLimit(const NativeLimit&) = delete;
-    NativeLimit& operator=(const NativeLimit&) = delete;
-    ~NativeLimit() {
-      if (is_set_) memory_.native_.setMemoryFraction(before_, memory_.device_);
-    }
-
-   private:
-    DeviceMemory& memory_;
-    double before_ = 1;
-    bool is_set_ = false;
-  };
-
   [[noreturn, gnu::cold]] void throw_out_of_memory(size_t size, const std::string& reason) {
     const auto [free, total] = memory_info();
     const auto [allocated, held] = levels();
@@ -422,6 +414,11 @@ class DeviceMemory {
     return {allocated, held};
   }
 
+  void tell_of_taken(void* taken, size_t size) const {
+    report(taken, static_cast<int64_t>(size));
+    if (const c10::impl::PyInterpreter* trace = c10::impl::GPUTrace::get_trace()) [[unlikely]]
+      (*trace)->trace_gpu_memory_allocation(c10::kCUDA, reinterpret_cast<uintptr_t>(taken));
+  }
   void report(void* address, int64_t size) const {
     if (!c10::memoryProfilingEnabled()) [[likely]]
       return;

@@ -123,10 +123,10 @@ class History {
   /// memory. memlake's own callback does not lock it: it runs under the lock of the pool.
   std::recursive_mutex order;
 
-  void note(TraceEntry::Action action, size_t address, size_t size, cudaStream_t stream, Context context,
+  void note(TraceEntry::Action action, size_t address, size_t size, cudaStream_t stream, PoolId pool, Context context,
             const std::string& metadata) {
     if (!settings_.is_wanted()) return;
-    TraceEntry entry = entry_of(action, device_, address, size, stream,
+    TraceEntry entry = entry_of(action, device_, address, size, stream, pool,
                                 settings_.keeps_stacks_in_entries() ? std::move(context) : nullptr,
                                 Labels::compile_context(), metadata);
     settings_.track(entry);

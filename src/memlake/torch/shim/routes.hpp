@@ -1,53 +1,78 @@
 #pragma once
 
-// Routes: which requests of a device belong to one of PyTorch's private pools (graphs, MemPool, cudagraph trees). Torch
-// tells it by a filter per pool, and its own allocator asks the same filters.
+// Routes: which requests of a device belong to one of PyTorch's private pools (graphs, MemPool, cudagraph trees). PyTorch
+// tells it by a filter per pool.
+
+#include <memlake.h>
 
 #include <algorithm>
 #include <atomic>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "torch_types.hpp"
 
 namespace memlake_torch {
 
+/// The pool of PyTorch's that a request belongs to.
+struct Target {
+  PoolId id = kDefaultPool;
+  memlake_pool* memory = nullptr;  ///< null: PyTorch's own allocator has the memory of this pool
+
+  /// Null if there is no memory, or for another reason that memlake_last_error() tells. pre: memory != nullptr.
+  void* try_take(size_t size, cudaStream_t stream) const {
+    if (id == kDefaultPool) [[likely]]
+      return memlake_pool_try_allocate(memory, size, stream);
+    return memlake_pool_try_allocate_in_graph(memory, id.first, id.second, size, stream);
+  }
+};
+
 class Routes {
  public:
   using Filter = std::function<bool(cudaStream_t)>;
 
-  void add(PoolId pool, Filter filter) {
+  void add(Target target, Filter filter) {
     const std::lock_guard lock(mutex_);
-    routes_.push_back({pool, std::move(filter)});
+    routes_.push_back({target, std::move(filter)});
     count_.store(routes_.size(), std::memory_order_release);
   }
 
   void remove(PoolId pool) {
     const std::lock_guard lock(mutex_);
     const auto found =
-        std::find_if(routes_.begin(), routes_.end(), [&](const Route& route) { return route.pool == pool; });
+        std::find_if(routes_.begin(), routes_.end(), [&](const Route& route) { return route.target.id == pool; });
     if (found != routes_.end()) routes_.erase(found);
     count_.store(routes_.size(), std::memory_order_release);
   }
 
-  /// Whether a request for this stream, made by the calling thread, belongs to a private pool.
-  bool has(cudaStream_t stream) {
+  /// Where a request for this stream goes that the calling thread makes; nothing: to the default pool.
+  std::optional<Target> find(cudaStream_t stream) {
     if (count_.load(std::memory_order_acquire) == 0) [[likely]]
-      return false;
+      return std::nullopt;
     const std::lock_guard lock(mutex_);
-    return std::any_of(routes_.begin(), routes_.end(), [&](const Route& route) { return route.filter(stream); });
+    const auto takes = [&](const Route& route) { return route.filter(stream); };
+    // Of nested pools PyTorch chooses the inner one since 2.11, and the outer one before (its issue 161193).
+#if TORCH_VERSION_MINOR >= 11
+    const auto found = std::find_if(routes_.rbegin(), routes_.rend(), takes);
+    if (found == routes_.rend()) return std::nullopt;
+#else
+    const auto found = std::find_if(routes_.begin(), routes_.end(), takes);
+    if (found == routes_.end()) return std::nullopt;
+#endif
+    return found->target;
   }
 
  private:
   struct Route {
-    PoolId pool;
+    Target target;
     Filter filter;
   };
 
   std::atomic<size_t> count_{0};
   std::mutex mutex_;
-  std::vector<Route> routes_;
+  std::vector<Route> routes_;  // oldest first
 };
 
 }  // namespace memlake_torch

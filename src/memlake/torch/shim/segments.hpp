@@ -16,11 +16,11 @@ class SegmentList {
  public:
   SegmentList(DeviceIndex device, const History& history) : device_(device), history_(history) {}
 
-  /// Adds the next block; blocks come by address.
-  void add(const memlake_block_t& block) {
+  /// Adds the next block, which belongs to this pool of PyTorch's; blocks come by address.
+  void add(const memlake_block_t& block, PoolId pool) {
     if (segments_.empty() || block.segment != range_ || block.address != end_ || mapped(block) != is_mapped_ ||
-        (block.is_small != 0) == segments_.back().is_large)
-      begin(block);
+        (block.is_small != 0) == segments_.back().is_large || segments_.back().owner_private_pool_id != pool)
+      begin(block, pool);
     SegmentInfo& segment = segments_.back();
     const bool is_live = block.state == MEMLAKE_BLOCK_LIVE;
     const bool is_active = is_live || block.state == MEMLAKE_BLOCK_PENDING;
@@ -45,13 +45,14 @@ class SegmentList {
  private:
   static bool mapped(const memlake_block_t& block) { return block.segment_is_mapped != 0; }
 
-  void begin(const memlake_block_t& block) {
+  void begin(const memlake_block_t& block, PoolId pool) {
     SegmentInfo segment;
     segment.device = device_;
     segment.address = block.address;
     segment.stream = static_cast<cudaStream_t>(block.stream);
     segment.is_large = block.is_small == 0;
     segment.is_expandable = mapped(block);
+    segment.owner_private_pool_id = pool;
     segments_.push_back(std::move(segment));
     range_ = block.segment;
     is_mapped_ = mapped(block);

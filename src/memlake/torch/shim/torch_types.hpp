@@ -55,11 +55,12 @@ inline constexpr PoolId kDefaultPool{0, 0};
 inline constexpr int kMostDevices = 64;  // as in memlake.h
 
 inline TraceEntry entry_of(TraceEntry::Action action, DeviceIndex device, size_t address, size_t size,
-                           cudaStream_t stream, Context context, [[maybe_unused]] const std::string& compile_context,
+                           cudaStream_t stream, [[maybe_unused]] PoolId pool, Context context,
+                           [[maybe_unused]] const std::string& compile_context,
                            [[maybe_unused]] const std::string& metadata) {
   return TraceEntry(action, device, address, size, stream,
 #if TORCH_VERSION_MINOR >= 8
-                    kDefaultPool,
+                    pool,
 #endif
                     c10::getApproximateTime(), std::move(context)
 #if TORCH_VERSION_MINOR >= 8

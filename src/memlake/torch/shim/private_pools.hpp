@@ -1,0 +1,192 @@
+#pragma once
+
+// PrivatePools: PyTorch's private pools on one device whose memory comes from memlake. Each is a graph pool in a pool of
+// memlake's.
+//
+// PyTorch's own allocator goes on to count who uses a private pool; it is told of every begin, end and release, and gets
+// no request. memlake's graph pool is in use exactly as long as that count is above 0. So the two agree also after the
+// program has released a private pool while memlake was not installed: settle() finds out.
+
+#include <memlake.h>
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "blocks.hpp"
+#include "routes.hpp"
+#include "torch_types.hpp"
+
+namespace memlake_torch {
+
+class PrivatePools {
+ public:
+  PrivatePools(DeviceIndex device, CUDAAllocator& native) : device_(device), native_(native) {}
+
+  /// How many users PyTorch's own allocator counts; 0 if it does not know the private pool.
+  int native_uses(PoolId id) const {
+    try {
+      return native_.getPoolUseCount(device_, id);
+    } catch (const c10::Error&) {
+      return 0;
+    }
+  }
+
+  /// The program has made the private pool while memlake is installed. `is_native`: its memory must come from PyTorch's
+  /// own allocator.
+  void note_made(PoolId id, bool is_native) {
+    const std::lock_guard lock(mutex_);
+    pools_[id].is_native = is_native;
+  }
+  /// Memory that the private pool needs from now on must come from PyTorch's own allocator.
+  void make_native(PoolId id) {
+    const std::lock_guard lock(mutex_);
+    pools_[id].is_native = true;
+  }
+
+  /// Requests will go to the private pool. Returns the pool of memlake's that has its memory; null: PyTorch's own
+  /// allocator has it, also of private pools from before the installation. `pool`: for memory of a new one.
+  memlake_pool* begin(PoolId id, memlake_pool* pool) {
+    const bool is_from_before = !is_known(id) && native_uses(id) > 0;
+    const std::lock_guard lock(mutex_);
+    PrivatePool& found = pools_[id];
+    if (is_from_before) found.is_native = true;
+    if (found.is_native) return nullptr;
+    if (!found.is_used) {
+      if (found.memory == nullptr) found.memory = pool;
+      TORCH_CHECK(memlake_pool_use_graph(found.memory, id.first, id.second) == MEMLAKE_OK,
+                  "memlake: ", memlake_last_error());
+      found.is_used = true;
+      has_any_.store(true);
+    }
+    return found.memory;
+  }
+
+  /// Gives up the private pools that nobody uses any more. Their free memory goes when memory is short, or in empty().
+  void settle() {
+    if (!has_any_.load(std::memory_order_relaxed)) return;
+    for (const PoolId id : used()) {
+      if (native_uses(id) > 0) continue;
+      const std::lock_guard lock(mutex_);
+      const auto found = pools_.find(id);
+      if (found == pools_.end() || !found->second.is_used) continue;
+      count(id, found->second);
+      memlake_pool_release_graph(found->second.memory, id.first, id.second, 0);
+      found->second.is_used = false;
+    }
+  }
+
+  /// Gives the free memory of a private pool back that nobody uses.
+  void empty(PoolId id) {
+    if (memlake_pool* const memory = memory_of(id)) memlake_pool_empty_graph(memory, id.first, id.second);
+  }
+
+  /// Null if memlake has no memory of it.
+  memlake_pool* memory_of(PoolId id) const {
+    if (!has_any_.load(std::memory_order_relaxed)) return nullptr;
+    const std::lock_guard lock(mutex_);
+    const auto found = pools_.find(id);
+    return found == pools_.end() ? nullptr : found->second.memory;
+  }
+  bool has_any() const { return has_any_.load(std::memory_order_relaxed); }
+
+  /// Whether requests of the default pool may take its free memory rather than fail.
+  void set_used_on_oom(PoolId id, bool is_on) {
+    const std::lock_guard lock(mutex_);
+    pools_[id].is_used_on_oom = is_on;
+  }
+  std::vector<Target> used_on_oom() const {
+    std::vector<Target> targets;
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, pool] : pools_)
+      if (pool.is_used_on_oom && pool.is_used) targets.push_back({id, pool.memory});
+    return targets;
+  }
+
+  // ---- PyTorch's figure reserved_bytes_by_private_pools, since 2.13
+
+  template <class Stats>
+  void add_to([[maybe_unused]] Stats& stats) {
+    if constexpr (requires { stats.reserved_bytes_by_private_pools; }) {
+      if (!has_any()) return;
+      const std::lock_guard lock(mutex_);
+      for (auto& [id, pool] : pools_) {
+        if (pool.memory == nullptr) continue;
+        count(id, pool);
+        if (!pool.has_held) continue;
+        StatArray& sum = stats.reserved_bytes_by_private_pools[id];
+        for (size_t k = 0; k < 3; ++k) {
+          sum[k].current += pool.held[k].current;
+          sum[k].peak += pool.held[k].peak;
+          sum[k].allocated += pool.held[k].allocated;
+          sum[k].freed += pool.held[k].freed;
+        }
+      }
+    }
+  }
+  void reset_peaks() {
+    for_each_held([](Stat& held) { held.reset_peak(); });
+  }
+  void reset_totals() {
+    for_each_held([](Stat& held) { held.reset_accumulated(); });
+  }
+
+ private:
+  struct PrivatePool {
+    memlake_pool* memory = nullptr;  // null: no request yet, or it is native
+    bool is_native = false;
+    bool is_used = false;  // memlake's graph pool is in use
+    bool is_used_on_oom = false;
+    bool has_held = false;  // it has held memory at some time
+    // Of all memory, of that for small requests, and of that for large ones; as it was when it was last looked at. The
+    // memory only grows while it is in use, and settle() looks at it before it may shrink, so no peak is missed.
+    StatArray held{};
+  };
+
+  bool is_known(PoolId id) const {
+    const std::lock_guard lock(mutex_);
+    return pools_.count(id) != 0;
+  }
+
+  std::vector<PoolId> used() const {
+    std::vector<PoolId> ids;
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, pool] : pools_)
+      if (pool.is_used) ids.push_back(id);
+    return ids;
+  }
+
+  template <class Reset>
+  void for_each_held(Reset reset) {
+    const std::lock_guard lock(mutex_);
+    for (auto& [id, pool] : pools_) {
+      if (pool.memory != nullptr) count(id, pool);
+      for (Stat& held : pool.held) reset(held);
+    }
+  }
+
+  /// Looks at what it holds now. pre: the lock is held.
+  static void count(PoolId id, PrivatePool& pool) {
+    int64_t now[3] = {};
+    for_each_block(pool.memory, [&](const memlake_block_t& block, PoolId of) {
+      if (of != id) return;
+      now[0] += static_cast<int64_t>(block.size);
+      now[block.is_small != 0 ? 1 : 2] += static_cast<int64_t>(block.size);
+    });
+    for (size_t k = 0; k < 3; ++k) {
+      const int64_t more = now[k] - pool.held[k].current;
+      if (more > 0) pool.held[k].increase(static_cast<size_t>(more));
+      if (more < 0) pool.held[k].decrease(static_cast<size_t>(-more));
+    }
+    pool.has_held = pool.has_held || now[0] > 0;
+  }
+
+  const DeviceIndex device_;
+  CUDAAllocator& native_;
+  std::atomic<bool> has_any_{false};
+  mutable std::mutex mutex_;  // guards the map; PyTorch's own allocator is not called under it
+  std::map<PoolId, PrivatePool> pools_;
+};
+
+}  // namespace memlake_torch
