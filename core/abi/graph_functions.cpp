@@ -112,6 +112,10 @@ int memlake_pool_allocate_at(memlake_pool* pool, uint64_t first, uint64_t second
   });
 }
 
+int memlake_pool_set_captured(memlake_pool* pool, uint64_t first, uint64_t second, int is_captured) {
+  return code_from([&] { pool_of(pool).set_graph_pool_captured({first, second}, is_captured != 0); });
+}
+
 int memlake_pool_empty_graph(memlake_pool* pool, uint64_t first, uint64_t second) {
   return code_from([&] { pool_of(pool).empty_graph_pool({first, second}); });
 }

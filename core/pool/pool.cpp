@@ -317,13 +317,36 @@ void Pool::trim(Bytes keep) {
   note(RowLog::Op::trim, 0, std::max(keep, all()), 0);
 }
 
+namespace {
+
+/// As long as it lives, a graph pool that no graph has captured gives its free memory back.
+class GivingBack {
+ public:
+  explicit GivingBack(GraphPool* graph_pool) : graph_pool_(graph_pool) {
+    if (graph_pool_ != nullptr) graph_pool_->gives_back = !graph_pool_->is_captured;
+  }
+  GivingBack(const GivingBack&) = delete;
+  GivingBack& operator=(const GivingBack&) = delete;
+  ~GivingBack() {
+    if (graph_pool_ != nullptr) graph_pool_->gives_back = false;
+  }
+
+ private:
+  GraphPool* graph_pool_;
+};
+
+}  // namespace
+
 void Pool::release_cached() {
   const RelaxedCapture relaxed(events_.driver());
   wait_for_events();
   retry_leftovers();
   note(RowLog::Op::empty_cache, 0, {0}, 0);
   release_ended_graphs(true);
-  for (const auto& space : spaces_) space->release_everything();
+  for (const auto& space : spaces_) {
+    const GivingBack giving(space->graph_pool().get());
+    space->release_everything();
+  }
 }
 
 void Pool::count_held_peak() {

@@ -59,9 +59,15 @@ void Pool::release_graph_pool(GraphPoolId id, bool at_once) {
   if (--graph_pool.uses > 0) return;
   ++graph_pool.releases;
   // A graph can be launched on any stream, also on one that the pool does not know.
-  graph_pool.may_run = held_by(graph_pool).count > 0;
+  graph_pool.may_run = graph_pool.is_captured && held_by(graph_pool).count > 0;
   if (log_ != nullptr) log_->add(RowLog::Op::release_pool, 0, {at_once ? 1U : 0U}, 0, id);
   remove_ended_graphs();
+}
+
+void Pool::set_captured(GraphPoolId id, bool is_captured) {
+  GraphPool& graph_pool = *graph_pools_.at(id);
+  graph_pool.is_captured = is_captured;
+  graph_pool.kept = held_by(graph_pool);
 }
 
 Space& Pool::graph_space(GraphPoolId id, std::size_t device_number, const GraphSpaceMaker& make) {
@@ -132,7 +138,7 @@ void Pool::check_graphs(InvariantReport& report) const {
     if (live != graph_pool->live.now)
       report.add("I7: the graph pool ", id.text(), " has ", live.count, " live bytes, but counts ",
                  graph_pool->live.now.count);
-    if (graph_pool->keeps_memory() && held_by(*graph_pool) < graph_pool->kept)
+    if (graph_pool->is_captured && graph_pool->keeps_memory() && held_by(*graph_pool) < graph_pool->kept)
       report.add("I4: the graph pool ", id.text(), " holds ", held_by(*graph_pool).count, " bytes, but graphs use ",
                  graph_pool->kept.count);
   }

@@ -230,6 +230,9 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   /// Allocates exactly these addresses: free memory of the graph pool that the stream may use. For a caller that
   /// restores an earlier state of the graph pool. Error(invalid_argument) if they are not, or no graph uses it.
   Address allocate_in_graph_pool(GraphPoolId id, AddressRange range, Bytes requested, CUstream stream);
+  /// See Pool. A request for a stream that captures a graph makes it captured. Error(invalid_argument) if no graph uses
+  /// it.
+  void set_graph_pool_captured(GraphPoolId id, bool is_captured);
   /// Releases the free memory of the graph pool if no graph uses it any more, behind a wait for the devices.
   void empty_graph_pool(GraphPoolId id);
 

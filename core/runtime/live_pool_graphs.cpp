@@ -81,8 +81,16 @@ std::optional<GraphPoolId> LivePool::route_of(CUstream stream) const {
   return std::nullopt;
 }
 
+void LivePool::set_graph_pool_captured(GraphPoolId id, bool is_captured) {
+  const auto lock = open_lock();
+  require_graph_pool(id);
+  pool_->set_captured(id, is_captured);
+}
+
 Space& LivePool::graph_space(GraphPoolId id, StreamId stream) {
   const std::size_t device = streams_.device_of(stream);
+  if (!pool_->find_graph_pool(id)->is_captured && stream != 0 && events_.is_capturing(stream))
+    pool_->set_captured(id, true);
   return pool_->graph_space(id, device, [&](std::shared_ptr<GraphPool> graph_pool) {
     return make_graph_space(pool_->policy_space(), devices_, device, events_, std::move(graph_pool));
   });

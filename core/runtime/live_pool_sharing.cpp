@@ -97,8 +97,6 @@ std::vector<ExportedBlock> LivePool::export_everything() {
 ExportedRange LivePool::export_at(Address address) const {
   const auto lock = open_lock();
   const Block& block = *place_of(address).block;
-  if (pool_->space_of(block).graph_pool() != nullptr)
-    throw Error(ErrorKind::config, "memory of a graph pool cannot be shared with other processes");
   const ChunkExports* exports = pool_->space_of(block).facets().chunk_exports;
   if (exports == nullptr)
     throw Error(ErrorKind::config, "the policy " + policy_text_ + " has no chunks for other processes; lake has");

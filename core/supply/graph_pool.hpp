@@ -29,8 +29,11 @@ struct GraphPool {
   std::uint64_t releases = 0;  ///< how often the last graph gave it up
   Level live = {};             ///< blocks that callers have, with slack
   Bytes kept = {};             ///< what it must hold at least, because graphs use it
+  bool is_captured = true;     ///< a graph may use its free memory; else only the program does
+  bool gives_back = false;     ///< its free memory is being released on request; only while it is not captured
 
-  [[nodiscard]] bool keeps_memory() const { return uses > 0 || may_run; }
+  /// Whether none of its free memory may be released.
+  [[nodiscard]] bool keeps_memory() const { return may_run || (uses > 0 && !gives_back); }
 };
 
 }  // namespace memlake

@@ -230,6 +230,211 @@ PROCESS_TEST(graph_pools_of_pytorch_follow_its_device_and_stay_in_their_pool) {
   EXPECT_EQ(memlake_torch_release_graph(0, 0, 5, 1), int{MEMLAKE_ERROR_INVALID_FREE});
 }
 
+/// The live blocks of the graph pool (0, 7), in the order of their addresses.
+std::vector<memlake_block_t> live_blocks(memlake_pool* pool) {
+  std::vector<memlake_block_t> live;
+  const auto add = [](const memlake_block_t* block, std::uint64_t, std::uint64_t second, void* user) {
+    if (second == 7 && block->state == MEMLAKE_BLOCK_LIVE)
+      static_cast<std::vector<memlake_block_t>*>(user)->push_back(*block);
+    return 0;
+  };
+  expect_ok(memlake_pool_visit_graph_blocks(pool, add, &live));
+  return live;
+}
+
+PROCESS_TEST(a_request_can_name_its_graph_pool) {
+  for (const char* policy : kPolicies) {
+    memlake_pool* const pool = make_pool(policy, ",limit:128MiB");
+    const cuda::CUstream stream = make_stream();
+    EXPECT(memlake_pool_try_allocate_in_graph(pool, 0, 7, kMiB, stream) == nullptr);
+    EXPECT_EQ(memlake_last_error_code(), int{MEMLAKE_ERROR_INVALID_ARGUMENT});
+    expect_ok(memlake_pool_use_graph(pool, 0, 7));
+    EXPECT(memlake_pool_try_allocate_in_graph(pool, 0, 7, 0, stream) == nullptr);
+    begin_capture(stream);
+    void* const inside = memlake_pool_try_allocate_in_graph(pool, 0, 7, 30 * kMiB, stream);
+    EXPECT(inside != nullptr);
+    end_capture(stream);
+    void* const outside = memlake_pool_allocate(pool, 30 * kMiB, stream);  // no filter: not in the graph pool
+    EXPECT(outside != nullptr);
+    EXPECT_EQ(graph_of(pool, 0, 7).live, 30 * kMiB);
+    EXPECT(memlake_pool_try_allocate_in_graph(pool, 0, 7, 100 * kMiB, stream) == nullptr);
+    EXPECT_EQ(memlake_last_error_code(), int{MEMLAKE_ERROR_OUT_OF_MEMORY});
+    EXPECT_EQ(stats_of(pool).num_ooms, 0u);
+    expect_ok(memlake_pool_free(pool, inside));
+    expect_ok(memlake_pool_free(pool, outside));
+    expect_ok(memlake_pool_empty_graph(pool, 0, 7));
+    EXPECT(graph_of(pool, 0, 7).held >= 30 * kMiB);  // a graph uses it
+    expect_ok(memlake_pool_release_graph(pool, 0, 7, 0));
+    EXPECT(graph_of(pool, 0, 7).held >= 30 * kMiB);
+    expect_ok(memlake_pool_empty_graph(pool, 0, 7));
+    EXPECT_EQ(graph_of(pool, 0, 7).held, 0u);
+    EXPECT(memlake_pool_try_allocate_in_graph(pool, 0, 7, kMiB, stream) == nullptr);
+    EXPECT_EQ(memlake_last_error_code(), int{MEMLAKE_ERROR_INVALID_ARGUMENT});
+    expect_ok(memlake_pool_destroy(pool));
+  }
+}
+
+PROCESS_TEST(emptying_one_graph_pool_leaves_the_others) {
+  memlake_pool* const pool = make_pool("lake");
+  for (const std::uint64_t number : {7U, 8U}) {
+    expect_ok(memlake_pool_use_graph(pool, 0, number));
+    expect_ok(memlake_pool_free(pool, memlake_pool_try_allocate_in_graph(pool, 0, number, 10 * kMiB, nullptr)));
+    expect_ok(memlake_pool_release_graph(pool, 0, number, 0));
+  }
+  expect_ok(memlake_pool_empty_graph(pool, 0, 8));
+  EXPECT_EQ(graph_of(pool, 0, 7).held, 10 * kMiB);
+  EXPECT_EQ(graph_of(pool, 0, 8).held, 0u);
+  expect_ok(memlake_pool_destroy(pool));
+}
+
+PROCESS_TEST(an_earlier_state_of_a_graph_pool_can_be_set_again) {
+  for (const char* policy : kPolicies) {
+    memlake_pool* const pool = make_pool(policy);
+    const cuda::CUstream stream = make_stream();
+    expect_ok(memlake_pool_use_graph(pool, 0, 7));
+    std::vector<void*> blocks;
+    for (const std::size_t size : {std::size_t{700}, 3 * kMiB, 1000 * std::size_t{1000}, 11 * kMiB, 5 * kMiB})
+      blocks.push_back(memlake_pool_try_allocate_in_graph(pool, 0, 7, size, stream));
+    expect_ok(memlake_pool_free(pool, blocks[1]));
+    expect_ok(memlake_pool_free(pool, blocks[3]));
+    const std::vector<memlake_block_t> before = live_blocks(pool);
+    EXPECT_EQ(before.size(), 3u);
+    // Other blocks lie there now.
+    for (const std::size_t i : {0U, 2U, 4U}) expect_ok(memlake_pool_free(pool, blocks[i]));
+    blocks = {memlake_pool_try_allocate_in_graph(pool, 0, 7, 17 * kMiB, stream),
+              memlake_pool_try_allocate_in_graph(pool, 0, 7, 100, stream)};
+    const auto take_again = [&](const memlake_block_t& block) {
+      return memlake_pool_allocate_at(pool, 0, 7, reinterpret_cast<void*>(block.address), block.size, block.requested,
+                                      block.stream);
+    };
+    int refused = 0;
+    for (const memlake_block_t& block : before) refused += take_again(block) == MEMLAKE_ERROR_INVALID_ARGUMENT ? 1 : 0;
+    EXPECT(refused > 0);
+    for (const memlake_block_t& block : live_blocks(pool))
+      expect_ok(memlake_pool_free(pool, reinterpret_cast<void*>(block.address)));
+    for (const memlake_block_t& block : before) expect_ok(take_again(block));
+    const std::vector<memlake_block_t> after = live_blocks(pool);
+    EXPECT_EQ(after.size(), before.size());
+    for (std::size_t i = 0; i < after.size(); ++i) {
+      EXPECT_EQ(after[i].address, before[i].address);
+      EXPECT_EQ(after[i].size, before[i].size);
+      EXPECT_EQ(after[i].requested, before[i].requested);
+      EXPECT_EQ(after[i].stream, before[i].stream);
+      EXPECT_EQ(take_again(after[i]), int{MEMLAKE_ERROR_INVALID_ARGUMENT});
+      expect_ok(memlake_pool_free(pool, reinterpret_cast<void*>(after[i].address)));
+    }
+    expect_ok(memlake_pool_release_graph(pool, 0, 7, 1));
+    expect_ok(memlake_pool_destroy(pool));
+  }
+}
+
+/// Allocates larger and larger blocks in the graph pool (0, 7), each in the place of two smaller ones; returns how many
+/// times that worked.
+int grow_and_replace(memlake_pool* pool, void* stream) {
+  std::vector<void*> blocks;
+  for (int i = 0; i < 8; ++i) blocks.push_back(memlake_pool_try_allocate_in_graph(pool, 0, 7, 10 * kMiB, stream));
+  int replaced = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    // Every second one, so that no two free ones lie side by side.
+    expect_ok(memlake_pool_free(pool, blocks[i]));
+    expect_ok(memlake_pool_free(pool, blocks[i + 4]));
+    blocks[i] = memlake_pool_try_allocate_in_graph(pool, 0, 7, 20 * kMiB, stream);
+    blocks[i + 4] = nullptr;
+    replaced += blocks[i] != nullptr ? 1 : 0;
+  }
+  for (void* block : blocks) expect_ok(memlake_pool_free(pool, block));
+  return replaced;
+}
+
+PROCESS_TEST(free_pages_of_a_graph_pool_serve_larger_requests_until_a_graph_has_captured_it) {
+  for (const char* policy : {"lake", "stitch", "expandable"}) {
+    memlake_pool* const pool = make_pool(policy, ",limit:80MiB");
+    const cuda::CUstream stream = make_stream();
+    EXPECT_EQ(memlake_pool_set_captured(pool, 0, 7, 0), int{MEMLAKE_ERROR_INVALID_ARGUMENT});
+    expect_ok(memlake_pool_use_graph(pool, 0, 7));
+    expect_ok(memlake_pool_set_captured(pool, 0, 7, 0));
+    EXPECT_EQ(grow_and_replace(pool, stream), 4);
+    EXPECT_EQ(graph_of(pool, 0, 7).held, 80 * kMiB);
+    // Requests elsewhere do not get it.
+    EXPECT(memlake_pool_try_allocate(pool, 60 * kMiB, stream) == nullptr);
+    expect_ok(memlake_pool_release_graph(pool, 0, 7, 1));
+
+    expect_ok(memlake_pool_use_graph(pool, 0, 7));
+    expect_ok(memlake_pool_set_captured(pool, 0, 7, 0));
+    begin_capture(stream);
+    expect_ok(memlake_pool_free(pool, memlake_pool_try_allocate_in_graph(pool, 0, 7, kMiB, stream)));
+    end_capture(stream);
+    EXPECT(grow_and_replace(pool, stream) < 4);
+    expect_ok(memlake_pool_release_graph(pool, 0, 7, 1));
+    expect_ok(memlake_pool_destroy(pool));
+  }
+}
+
+PROCESS_TEST(emptying_the_cache_takes_free_memory_of_a_graph_pool_that_no_graph_has_captured) {
+  memlake_pool* const pool = make_pool("lake");
+  expect_ok(memlake_torch_set_pool(0, pool));
+  for (const int is_captured : {1, 0}) {
+    expect_ok(memlake_pool_use_graph(pool, 0, 7));
+    expect_ok(memlake_pool_set_captured(pool, 0, 7, is_captured));
+    void* const kept = memlake_pool_try_allocate_in_graph(pool, 0, 7, 10 * kMiB, nullptr);
+    expect_ok(memlake_pool_free(pool, memlake_pool_try_allocate_in_graph(pool, 0, 7, 50 * kMiB, nullptr)));
+    memlake_torch_empty_cache();
+    EXPECT_EQ(graph_of(pool, 0, 7).held, (is_captured != 0 ? 60 : 10) * kMiB);
+    expect_ok(memlake_pool_trim(pool, 0));
+    expect_ok(memlake_pool_free(pool, kept));
+    expect_ok(memlake_pool_release_graph(pool, 0, 7, 1));
+    EXPECT_EQ(stats_of(pool).graph_held, 0u);
+  }
+}
+
+PROCESS_TEST(events_name_the_graph_pool_of_the_memory) {
+  struct Seen {
+    std::vector<std::uint64_t> of_graphs;
+    std::vector<std::uint64_t> of_none;
+  } seen;
+  memlake_pool* const pool = make_pool("lake");
+  const auto see = [](const memlake_event_t* event, void* user) {
+    auto& all = *static_cast<Seen*>(user);
+    EXPECT_EQ(event->graph_first, 0u);
+    EXPECT(event->graph_second == 0 || event->graph_second == 7);
+    (event->graph_second == 7 ? all.of_graphs : all.of_none).push_back(static_cast<std::uint64_t>(event->kind));
+  };
+  expect_ok(memlake_pool_observe(pool, see, &seen));
+  expect_ok(memlake_pool_use_graph(pool, 0, 7));
+  void* const inside = memlake_pool_try_allocate_in_graph(pool, 0, 7, 2 * kMiB, nullptr);
+  void* const outside = memlake_pool_allocate(pool, 2 * kMiB, nullptr);
+  expect_ok(memlake_pool_free(pool, inside));
+  expect_ok(memlake_pool_release_graph(pool, 0, 7, 1));
+  const std::vector<std::uint64_t> life{MEMLAKE_EVENT_SEGMENT_MAP, MEMLAKE_EVENT_FREE_COMPLETED,
+                                        MEMLAKE_EVENT_SEGMENT_UNMAP};
+  EXPECT(seen.of_graphs == life);
+  EXPECT(seen.of_none == std::vector<std::uint64_t>{MEMLAKE_EVENT_SEGMENT_MAP});
+  expect_ok(memlake_pool_free(pool, outside));
+  expect_ok(memlake_pool_destroy(pool));
+}
+
+PROCESS_TEST(live_memory_of_pytorch_is_found_with_its_graph_pool) {
+  memlake_pool* const pool = make_pool("lake");
+  expect_ok(memlake_torch_set_pool(0, pool));
+  expect_ok(memlake_torch_use_graph(0, 4, 7));
+  void* const inside = memlake_pool_try_allocate_in_graph(pool, 4, 7, kMiB, nullptr);
+  void* const outside = memlake_torch_malloc(kMiB, 0, nullptr);
+  std::uint64_t first = 1;
+  std::uint64_t second = 1;
+  memlake_block_t block{};
+  EXPECT_EQ(memlake_torch_find_in_graph(inside, 0, &block, &first, &second), 1);
+  EXPECT_EQ(first, 4u);
+  EXPECT_EQ(second, 7u);
+  EXPECT_EQ(block.requested, kMiB);
+  EXPECT_EQ(memlake_torch_find_in_graph(outside, -1, nullptr, &first, &second), 1);
+  EXPECT_EQ(first, 0u);
+  EXPECT_EQ(second, 0u);
+  EXPECT_EQ(memlake_torch_find_in_graph(&block, 0, nullptr, nullptr, nullptr), 0);
+  expect_ok(memlake_pool_free(pool, inside));
+  memlake_torch_free(outside, 0, 0, nullptr);
+  expect_ok(memlake_torch_release_graph(0, 4, 7, 1));
+}
+
 PROCESS_TEST(what_makes_no_sense_is_refused) {
   memlake_pool* const pool = make_pool("lake");
   EXPECT_EQ(memlake_pool_begin_graph(pool, 0, 0, nullptr, nullptr), int{MEMLAKE_ERROR_INVALID_ARGUMENT});
@@ -238,6 +443,17 @@ PROCESS_TEST(what_makes_no_sense_is_refused) {
   EXPECT_EQ(memlake_pool_graph_stats(pool, 1, 0, nullptr), int{MEMLAKE_ERROR_INVALID_ARGUMENT});
   EXPECT_EQ(memlake_pool_visit_graph_blocks(pool, nullptr, nullptr), int{MEMLAKE_ERROR_INVALID_ARGUMENT});
   expect_ok(memlake_pool_begin_graph(pool, 1, 0, nullptr, nullptr));
+  void* const block = memlake_pool_allocate(pool, kMiB, nullptr);
+  expect_ok(memlake_pool_free(pool, block));
+  EXPECT_EQ(memlake_pool_allocate_at(pool, 2, 0, block, kMiB, kMiB, nullptr), int{MEMLAKE_ERROR_INVALID_ARGUMENT});
+  EXPECT_EQ(memlake_pool_allocate_at(pool, 1, 0, block, kMiB, 0, nullptr), int{MEMLAKE_ERROR_INVALID_ARGUMENT});
+  EXPECT_EQ(memlake_pool_allocate_at(pool, 1, 0, block, kMiB, 2 * kMiB, nullptr), int{MEMLAKE_ERROR_INVALID_ARGUMENT});
+  EXPECT_EQ(memlake_pool_allocate_at(pool, 1, 0, block, 64 * kMiB, kMiB, nullptr), int{MEMLAKE_ERROR_INVALID_ARGUMENT});
+  EXPECT_EQ(memlake_pool_allocate_at(pool, 1, 0, block, kMiB, kMiB, make_stream()),
+            int{MEMLAKE_ERROR_INVALID_ARGUMENT});
+  expect_ok(memlake_pool_allocate_at(pool, 1, 0, block, kMiB, kMiB, nullptr));
+  expect_ok(memlake_pool_free(pool, block));
+  expect_ok(memlake_pool_empty_graph(pool, 99, 0));
   EXPECT_EQ(memlake_pool_destroy(pool), int{MEMLAKE_ERROR_INVALID_FREE});
   expect_ok(memlake_pool_end_graph(pool, 1, 0));
   expect_ok(memlake_pool_destroy(pool));  // with a graph pool that no one released

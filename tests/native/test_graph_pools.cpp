@@ -1,6 +1,8 @@
 // Graph pools inside a pool: what they keep, what they share, and how their memory comes back.
 
+#include <map>
 #include <memory>
+#include <random>
 #include <vector>
 
 #include "emulated.hpp"
@@ -202,6 +204,56 @@ TEST(a_fault_at_any_call_of_a_graph_pool_leaves_nothing_behind) {
       p.pool.free(before);
       p.expect_sound();
     }
+}
+
+TEST(states_of_a_graph_pool_that_are_set_again_at_random_keep_every_invariant) {
+  struct Saved {
+    Bytes size;
+    Bytes requested;
+    StreamId stream;
+  };
+  for (const char* policy : kPolicies) {
+    for (unsigned seed = 0; seed < 8; ++seed) {
+      std::mt19937 random(seed);
+      Pooled p(policy);
+      p.pool.use_graph_pool(kGraph);
+      std::map<Address, Block*> live;
+      std::map<Address, Saved> saved;
+      for (int step = 0; step < 200; ++step) {
+        const unsigned choice = random() % 20;
+        if (choice < 12) {
+          const Bytes size{(random() % 2 == 0 ? 512 : 256 * 1024) * (1 + random() % 12) - random() % 400};
+          if (Block* block = p.allocate(kGraph, size, random() % 3)) live.emplace(block->address, block);
+        } else if (choice < 18) {
+          if (live.empty()) continue;
+          const auto victim = std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size()));
+          p.pool.free(victim->second);
+          live.erase(victim);
+        } else if (choice < 19) {
+          saved.clear();
+          for (const auto& [address, block] : live)
+            saved.emplace(address, Saved{block->size, block->requested, block->user});
+        } else {
+          for (const auto& [address, block] : live) p.pool.free(block);
+          live.clear();
+          for (const auto& [address, state] : saved) {
+            Block* block =
+                p.pool.allocate_range(p.space(kGraph), {address, state.size}, state.requested, state.stream);
+            EXPECT(block != nullptr && block->address == address && block->size == state.size);
+            live.emplace(address, block);
+          }
+        }
+        p.expect_sound();
+      }
+      for (const auto& [address, block] : live) p.pool.free(block);
+      p.pool.release_graph_pool(kGraph, false);
+      p.pool.release_ended_graphs(true, kOther);
+      EXPECT(p.held(kGraph).count > 0);  // another one was meant
+      p.pool.release_ended_graphs(true, kGraph);
+      EXPECT_EQ(p.held(kGraph), Bytes{0});
+      p.expect_sound();
+    }
+  }
 }
 
 }  // namespace

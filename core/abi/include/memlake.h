@@ -293,6 +293,13 @@ MEMLAKE_API void* memlake_pool_try_allocate_in_graph(memlake_pool* pool, uint64_
 MEMLAKE_API int memlake_pool_allocate_at(memlake_pool* pool, uint64_t first, uint64_t second, void* address,
                                          size_t size, size_t requested, void* stream);
 
+/* Since version 4. is_captured 0: no graph has captured memory of the graph pool yet, it is only memory apart. Until a
+ * request for a capturing stream goes there, or 1 is set, its free memory is its own cache: a request to it that is
+ * short of memory releases free pages to make room, and memlake_torch_empty_cache() gives them back. Requests elsewhere
+ * do not get it. A new graph pool counts as captured. While it does not, each of its requests makes one driver call.
+ * MEMLAKE_ERROR_INVALID_ARGUMENT if no graph uses it. */
+MEMLAKE_API int memlake_pool_set_captured(memlake_pool* pool, uint64_t first, uint64_t second, int is_captured);
+
 /* Since version 4. Gives the free memory of a graph pool back that no graph uses any more, behind a wait for the
  * device, unless a capture forbids that. Nothing happens if a graph uses it, or if there is none. */
 MEMLAKE_API int memlake_pool_empty_graph(memlake_pool* pool, uint64_t first, uint64_t second);

@@ -18,7 +18,13 @@ namespace test {
 struct SegmentSabotage;
 }
 
-class SegmentSpace final : public Space, BareAddresses, ChosenAddresses, PeerAccess, GraphMemory, UseOrder {
+class SegmentSpace final : public Space,
+                           BareAddresses,
+                           ChosenAddresses,
+                           PeerAccess,
+                           ChunkExports,
+                           GraphMemory,
+                           UseOrder {
   friend struct test::SegmentSabotage;  // breaks it, so that tests see what check() reports
 
  public:
@@ -30,6 +36,9 @@ class SegmentSpace final : public Space, BareAddresses, ChosenAddresses, PeerAcc
                Ledger ledger);
   /// The same if other devices may use the memory, too. `devices`: the first has the memory.
   SegmentSpace(const Devices& devices, std::unique_ptr<SegmentRules> rules, EventSource& events, Ledger ledger);
+
+  /// From now on its chunks can be passed to other processes. pre: the rules map memory, and the space has none yet.
+  void make_exportable() { facets_.chunk_exports = this; }
 
   [[nodiscard]] Bytes round(Bytes requested) const override { return rules_->round(requested); }
   Block* take(Bytes rounded, StreamId stream) override;
@@ -64,6 +73,10 @@ class SegmentSpace final : public Space, BareAddresses, ChosenAddresses, PeerAcc
   void release_bare_addresses() override;
   Block* take_range(AddressRange range, StreamId stream) override;
   void change_access(const Devices& added, const Devices& removed) override;
+  [[nodiscard]] ExportedRange export_chunks(const Block& block) const override;
+  [[nodiscard]] bool makes_exportable_chunks() const override {
+    return device_->features().has(Feature::file_descriptors);
+  }
   [[nodiscard]] std::vector<Idle> least_recently_used() const override;
   [[nodiscard]] SegmentView view() const;
   /// The advice for the case that there is enough memory, but none of it fits.

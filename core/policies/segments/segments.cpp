@@ -7,9 +7,10 @@
 
 namespace memlake {
 
-ExpandableSegment::ExpandableSegment(std::shared_ptr<Device> device, Bytes size, Bytes page_size)
+ExpandableSegment::ExpandableSegment(std::shared_ptr<Device> device, Bytes size, Bytes page_size, bool is_exportable)
     : SegmentMemory({}, page_size),
       device_(std::move(device)),
+      is_exportable_(is_exportable),
       reservation_(std::make_shared<Reservation>(device_, size, Bytes{0}, Address{0})) {
   range = reservation_->range();
 }
@@ -17,11 +18,13 @@ ExpandableSegment::ExpandableSegment(std::shared_ptr<Device> device, Bytes size,
 AddressRange ExpandableSegment::map(Address begin, Bytes size, std::span<const std::shared_ptr<Device>> accessors) {
   const std::size_t first = page_of(begin);
   const std::size_t last = page_from(begin + size);
+  // A driver may have refused such handles meanwhile.
+  const bool is_exportable = is_exportable_ && device_->features().has(Feature::file_descriptors);
   // All chunks before the first mapping, as PyTorch does: running out of memory then costs no unmapping.
   std::vector<std::shared_ptr<PhysicalChunk>> chunks;
   chunks.reserve(last - first);
   for (std::size_t i = first; i < last; ++i)
-    chunks.push_back(std::make_shared<PhysicalChunk>(PhysicalChunk::create(device_, page, false)));
+    chunks.push_back(std::make_shared<PhysicalChunk>(PhysicalChunk::create(device_, page, is_exportable)));
   std::vector<Mapping> mappings;
   mappings.reserve(last - first);
   for (std::size_t i = first; i < last; ++i)
@@ -48,6 +51,16 @@ AddressRange ExpandableSegment::whole_pages(AddressRange inside) const {
 
 void ExpandableSegment::unmap(AddressRange pages) {
   for (std::size_t i = page_of(pages.begin); i < page_of(pages.end()); ++i) pages_[i].reset();
+}
+
+ExportedRange ExpandableSegment::export_pages(AddressRange inside, std::size_t device_number) const {
+  const std::size_t first = page_of(inside.begin);
+  const std::size_t last = page_from(inside.end());
+  ExportedRange exported;
+  exported.offset = inside.begin - pages_at(first, last).begin;
+  for (std::size_t i = first; i < last; ++i)
+    exported.chunks.push_back({Descriptor(pages_[i]->chunk()->export_fd()), page, device_number});
+  return exported;
 }
 
 std::uint64_t ExpandableSegment::generation(AddressRange inside) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "blocks/block.hpp"
+#include "vmm/exported_chunk.hpp"
 #include "vmm/mapping.hpp"
 #include "vmm/plain_allocation.hpp"
 
@@ -27,7 +28,8 @@ class PlainSegment final : public SegmentMemory {
 
 class ExpandableSegment : public SegmentMemory {
  public:
-  ExpandableSegment(std::shared_ptr<Device> device, Bytes size, Bytes page_size);
+  /// `is_exportable`: whether its pages can be passed to other processes, if the device can do that.
+  ExpandableSegment(std::shared_ptr<Device> device, Bytes size, Bytes page_size, bool is_exportable = false);
 
   /// Maps new memory at the pages that [begin, begin + size) touches; a page begins at `begin`. Returns the mapped
   /// range. All or nothing: if a page cannot be created, the call keeps none of its pages and throws.
@@ -46,6 +48,8 @@ class ExpandableSegment : public SegmentMemory {
   [[nodiscard]] const std::shared_ptr<PhysicalChunk>& chunk_at(Address address) const {
     return pages_[page_of(address)]->chunk();
   }
+  /// The pages that the range touches, for other processes. pre: they are mapped, and the segment is exportable.
+  [[nodiscard]] ExportedRange export_pages(AddressRange inside, std::size_t device_number) const;
   /// The number of the latest map() call that mapped a page of the range.
   [[nodiscard]] std::uint64_t generation(AddressRange inside) const;
   /// Whether every page that the range touches has memory, or, if not `wants_memory`, whether none has.
@@ -61,6 +65,7 @@ class ExpandableSegment : public SegmentMemory {
 
  private:
   std::shared_ptr<Device> device_;
+  bool is_exportable_;
   std::shared_ptr<Reservation> reservation_;
   std::vector<std::optional<Mapping>> pages_;  // a mapping owns its chunk
   std::vector<std::uint64_t> mapped_at_;       // by page: number of the call of map()

@@ -12,6 +12,9 @@ namespace {
 
 // No rung releases memory of the space.
 constexpr Rung kGraphLadder[] = {Rung::grow, Rung::wait_for_events, Rung::search, Rung::grow};
+// The pages that are free go to the place of the request, as in PyTorch's expandable segments.
+constexpr Rung kUncapturedLadder[] = {Rung::grow, Rung::wait_for_events, Rung::search,
+                                      Rung::grow, Rung::release_cached,  Rung::grow};
 
 /// The numbers of segments of graph pools differ from each other and from those of a policy's segments, so that another
 /// segment at the same addresses is another generation.
@@ -28,7 +31,10 @@ bool can_map_pages(const Device& device) {
 
 }  // namespace
 
-Ladder GraphRules::ladder() const { return kGraphLadder; }
+Ladder GraphRules::ladder() const {
+  if (graph_pool_->is_captured) return kGraphLadder;
+  return kUncapturedLadder;
+}
 
 Step GraphRules::next(Climb& climb, const SegmentView& view) const {
   Step step = torch_.next(climb, view);
@@ -68,6 +74,7 @@ std::unique_ptr<Space> make_graph_space(const Space& policy, const Devices& devi
     if (is_expandable) options.large_segment_size = torch::kLargeRounding;
     rules = std::make_unique<GraphRules>(options, graph_pool);
   }
+  const bool maps_memory = rules->maps_its_memory();
   Devices all{devices[device_number]};
   for (std::size_t i = 0; i < devices.size(); ++i)
     if (i != device_number) all.push_back(devices[i]);
@@ -75,6 +82,8 @@ std::unique_ptr<Space> make_graph_space(const Space& policy, const Devices& devi
                                               Ledger::on_device(policy.ledger().budget(), device_number));
   space->set_policy_name(policy.policy_name());
   space->set_graph_pool(std::move(graph_pool), device_number);
+  const ChunkExports* exports = policy.facets().chunk_exports;
+  if (maps_memory && exports != nullptr && exports->makes_exportable_chunks()) space->make_exportable();
   return space;
 }
 

@@ -2,7 +2,7 @@
 
 // GraphRules: how the memory of a graph pool is cut and kept. As in PyTorch, a graph pool is a caching allocator of its
 // own. Unlike other memory, none of it is released while a graph may use it, and the limit of the pool bounds every
-// page.
+// page. As long as no graph has captured it, its free pages serve its own requests wherever they lie.
 
 #include <memory>
 #include <utility>

@@ -57,6 +57,8 @@ class PrivatePools {
       if (found.memory == nullptr) found.memory = pool;
       TORCH_CHECK(memlake_pool_use_graph(found.memory, id.first, id.second) == MEMLAKE_OK,
                   "memlake: ", memlake_last_error());
+      // A request during a capture changes that.
+      memlake_pool_set_captured(found.memory, id.first, id.second, 0);
       found.is_used = true;
       has_any_.store(true);
     }
