@@ -172,6 +172,36 @@ def checkpoint_of_a_pool():
 
 
 @probe()
+def a_state_of_a_pool_is_set_again():
+    """What cudagraph trees do before they take another path: the pool gets the allocations that it had before."""
+    handle = torch.cuda.graph_pool_handle()
+    side = torch.cuda.Stream()
+    graphs = []
+
+    def captured(*sizes: int) -> list[torch.Tensor]:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.stream(side), torch.cuda.graph(graph, pool=handle, stream=side):
+            tensors = [taken(size) for size in sizes]
+        graphs.append(graph)
+        return tensors
+
+    first = captured(30 * MIB, 1000, 12 * MIB, 3000)
+    del first[1]
+    addresses = {tensor.data_ptr() for tensor in first}
+    state = torch._C._cuda_getCheckpointState(0, handle)
+    second = captured(10 * MIB, 2000, 700)
+    del first[0]
+    third = captured(8 * MIB)
+    is_other = torch._C._cuda_checkPoolLiveAllocations(0, handle, addresses)
+    stale = [tensor.untyped_storage()._cdata for tensor in first + second + third]
+    torch._C._cuda_setCheckpointPoolState(0, state, stale, [])
+    is_again = torch._C._cuda_checkPoolLiveAllocations(0, handle, addresses)
+    fourth = captured(1000)
+    overlaps = any(abs(fourth[0].data_ptr() - address) < 512 for address in addresses)
+    return is_other, is_again, overlaps, len(graphs), stat("num_ooms")
+
+
+@probe()
 def a_graph_after_the_cache_has_everything():
     """Everything is cached outside; a graph needs 40 GiB of it."""
     kept = [taken(30 * GIB) for _ in range(2)]

@@ -218,3 +218,56 @@ def before_cuda_and_before_the_first_tensor():
     mode.install()
     check(not torch.cuda.is_initialized(), "the installation has started CUDA")
     return taken(MIB).numel(), torch.cuda.memory_allocated()
+
+
+@probe(books=False)
+def a_graph_lives_longer_than_the_installation():
+    """Its memory stays while it can be launched, and is released after it, although memlake does not hear of that."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        inside = taken(1 * GIB)
+    mode.uninstall()
+    outside = [taken(1 * GIB) for _ in range(4)]
+    check(all(abs(t.data_ptr() - inside.data_ptr()) >= GIB for t in outside), "memory of a graph was given to others")
+    graph.replay()
+    graph.reset()
+    del inside, outside, graph
+    torch.cuda.empty_cache()
+    mode.install()
+    taken(MIB)
+    torch.cuda.empty_cache()
+    return torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+
+
+@probe(installed=False)
+def late_with_a_pool():
+    """A pool from before the installation keeps its memory, and gets more of the same kind."""
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        before = taken(64 * MIB)
+    mode.install()
+    with torch.cuda.use_mem_pool(pool):
+        after = taken(64 * MIB)
+    check_inside([before, after])
+    sizes = sorted(segment["total_size"] for segment in pool.snapshot())
+    count = pool.use_count()
+    del before, after, pool
+    torch.cuda.empty_cache()
+    return sizes, count, torch.cuda.memory_reserved()
+
+
+@probe()
+def a_pool_and_then_another_policy():
+    """A pool goes on in the memory in which it began."""
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        first = taken(64 * MIB)
+    mode.uninstall()
+    mode.install("caching")
+    with torch.cuda.use_mem_pool(pool):
+        second = taken(64 * MIB)
+    check_inside([first, second])
+    held = sum(segment["total_size"] for segment in pool.snapshot())
+    del first, second, pool
+    torch.cuda.empty_cache()
+    return held, torch.cuda.memory_allocated(), torch.cuda.memory_reserved()

@@ -203,3 +203,140 @@ def record_stream_inside():
         del kept
         again = taken(64 * MIB)
     return again.numel(), torch.cuda.memory_allocated()
+
+
+@probe()
+def larger_requests_in_a_live_pool():
+    """What is freed in a live pool lies between live tensors, and a larger tensor of the same pool needs it."""
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        kept = [taken(10 * GIB) for _ in range(7)]
+        del kept[4], kept[2], kept[0]
+        try:
+            kept.append(taken(35 * GIB))
+        except torch.OutOfMemoryError:
+            return "OutOfMemoryError"
+    check(torch.cuda.memory_reserved() <= 80 * GIB, "more is reserved than the device has")
+    check_inside(kept)
+    return "served"
+
+
+@probe()
+def emptied_while_it_lives():
+    """The cache is emptied while a live pool has free memory."""
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        kept, freed = taken(64 * MIB), taken(64 * MIB)
+    del freed
+    torch.cuda.empty_cache()
+    held = torch.cuda.memory_reserved()
+    with torch.cuda.use_mem_pool(pool):
+        again = taken(64 * MIB)
+    return held, torch.cuda.memory_reserved(), kept.numel() + again.numel()
+
+
+@probe()
+def emptied_after_a_capture():
+    """A graph has captured memory of the pool, so nobody gets it, whatever happens."""
+    pool = torch.cuda.MemPool()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, pool=pool.id):
+        inside = taken(64 * MIB)
+    at = inside.data_ptr()
+    del inside
+    torch.cuda.empty_cache()
+    held = torch.cuda.memory_reserved()
+    others = [taken(64 * MIB) for _ in range(20)]
+    check(all(abs(other.data_ptr() - at) >= 64 * MIB for other in others), "memory of a graph was given to others")
+    graph.replay()
+    return held, len(others)
+
+
+@probe()
+def figures_of_each():
+    """`reserved_bytes_by_private_pools` through the life of a pool."""
+    found = []
+
+    def look() -> None:
+        figures = torch.cuda.memory_stats()
+        found.append({name: figures[name] for name in sorted(figures) if ".0_" in name})
+
+    look()
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        kept = [taken(64 * MIB), taken(1000)]
+    look()
+    torch.cuda.reset_peak_memory_stats()
+    look()
+    with torch.cuda.use_mem_pool(pool):
+        kept.append(taken(100 * MIB))
+    look()
+    del kept, pool
+    look()
+    torch.cuda.reset_accumulated_memory_stats()
+    look()
+    torch.cuda.reset_peak_memory_stats()
+    look()
+    return found
+
+
+@probe()
+def use_counts():
+    pool = torch.cuda.MemPool()
+    counts = [pool.use_count()]
+    with torch.cuda.use_mem_pool(pool):
+        counts.append(pool.use_count())
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, pool=pool.id):
+        kept = taken(MIB)
+    counts.append(pool.use_count())
+    graph.reset()
+    counts.append(pool.use_count())
+    return counts, kept.numel()
+
+
+@probe()
+def a_tensor_after_the_pool_has_gone_on_another_stream():
+    """A tensor of a dead pool lives on, was used on another stream, and goes at last."""
+    side = torch.cuda.Stream()
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        kept = taken(64 * MIB)
+    kept.record_stream(side)
+    del pool
+    torch.cuda.empty_cache()
+    during = torch.cuda.memory_reserved()
+    del kept
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    return during, torch.cuda.memory_reserved()
+
+
+@probe()
+def many_threads():
+    """Each thread has a pool of its own, and allocates outside, too."""
+    import threading
+
+    wrong: list[str] = []
+
+    def work() -> None:
+        for _ in range(20):
+            pool = torch.cuda.MemPool()
+            with torch.cuda.use_mem_pool(pool):
+                inside = [taken(3 * MIB) for _ in range(4)]
+            outside = taken(3 * MIB)
+            spans = [(s["address"], s["address"] + s["total_size"]) for s in pool.snapshot()]
+            for tensor in inside:
+                if not any(begin <= tensor.data_ptr() < end for begin, end in spans):
+                    wrong.append("a tensor of the pool is outside")
+            if any(begin <= outside.data_ptr() < end for begin, end in spans):
+                wrong.append("a tensor from outside is in the pool")
+            del inside, outside, pool
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    torch.cuda.empty_cache()
+    return wrong, torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
