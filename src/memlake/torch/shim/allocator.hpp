@@ -131,6 +131,7 @@ class Allocator final : public CUDAAllocator {
 #if TORCH_VERSION_MINOR >= 8
   void emptyCache(PoolId pool) override {
     if (pool == kDefaultPool) {
+      for (const auto& memory : devices_) memory->private_pools.note_held();
       memlake_torch_empty_cache();
     } else {
       for (const auto& memory : devices_) memory->private_pools.empty(pool);

@@ -9,9 +9,12 @@
 
 #include <memlake.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "blocks.hpp"
@@ -50,6 +53,7 @@ class PrivatePools {
   memlake_pool* begin(PoolId id, memlake_pool* pool) {
     const bool is_from_before = !is_known(id) && native_uses(id) > 0;
     const std::lock_guard lock(mutex_);
+    if (!kHasFigures) forget_dead();
     PrivatePool& found = pools_[id];
     if (is_from_before) found.is_native = true;
     if (found.is_native) return nullptr;
@@ -67,15 +71,18 @@ class PrivatePools {
 
   /// Gives up the private pools that nobody uses any more. Their free memory goes when memory is short, or in empty().
   void settle() {
-    if (!has_any_.load(std::memory_order_relaxed)) return;
-    for (const PoolId id : used()) {
-      if (native_uses(id) > 0) continue;
-      const std::lock_guard lock(mutex_);
-      const auto found = pools_.find(id);
-      if (found == pools_.end() || !found->second.is_used) continue;
-      count(id, found->second);
-      memlake_pool_release_graph(found->second.memory, id.first, id.second, 0);
-      found->second.is_used = false;
+    if (!has_any()) return;
+    std::vector<PoolId> ended = used();
+    ended.erase(std::remove_if(ended.begin(), ended.end(), [this](PoolId id) { return native_uses(id) > 0; }),
+                ended.end());
+    if (ended.empty()) return;
+    const std::lock_guard lock(mutex_);
+    if (kHasFigures) count_held();
+    for (const PoolId id : ended) {
+      PrivatePool& pool = pools_[id];
+      if (!pool.is_used) continue;
+      memlake_pool_release_graph(pool.memory, id.first, id.second, 0);
+      pool.is_used = false;
     }
   }
 
@@ -86,7 +93,7 @@ class PrivatePools {
 
   /// Null if memlake has no memory of it.
   memlake_pool* memory_of(PoolId id) const {
-    if (!has_any_.load(std::memory_order_relaxed)) return nullptr;
+    if (!has_any()) return nullptr;
     const std::lock_guard lock(mutex_);
     const auto found = pools_.find(id);
     return found == pools_.end() ? nullptr : found->second.memory;
@@ -108,14 +115,18 @@ class PrivatePools {
 
   // ---- PyTorch's figure reserved_bytes_by_private_pools, since 2.13
 
+  /// To be called before memory is given back.
+  void note_held() {
+    for_each_held([](Stat&) {});
+  }
+
   template <class Stats>
   void add_to([[maybe_unused]] Stats& stats) {
-    if constexpr (requires { stats.reserved_bytes_by_private_pools; }) {
+    if constexpr (HasFigures<Stats>) {
       if (!has_any()) return;
       const std::lock_guard lock(mutex_);
-      for (auto& [id, pool] : pools_) {
-        if (pool.memory == nullptr) continue;
-        count(id, pool);
+      count_held();
+      for (const auto& [id, pool] : pools_) {
         if (!pool.has_held) continue;
         StatArray& sum = stats.reserved_bytes_by_private_pools[id];
         for (size_t k = 0; k < 3; ++k) {
@@ -141,10 +152,14 @@ class PrivatePools {
     bool is_used = false;  // memlake's graph pool is in use
     bool is_used_on_oom = false;
     bool has_held = false;  // it has held memory at some time
-    // Of all memory, of that for small requests, and of that for large ones; as it was when it was last looked at. The
-    // memory only grows while it is in use, and settle() looks at it before it may shrink, so no peak is missed.
+    // Of all memory, of that for small requests, and of that for large ones; as it was when it was last looked at: when
+    // figures are asked or reset, and before the memory is given back.
     StatArray held{};
   };
+
+  template <class Stats>
+  static constexpr bool HasFigures = requires(Stats stats) { stats.reserved_bytes_by_private_pools; };
+  static constexpr bool kHasFigures = HasFigures<DeviceStats>;
 
   bool is_known(PoolId id) const {
     const std::lock_guard lock(mutex_);
@@ -161,27 +176,48 @@ class PrivatePools {
 
   template <class Reset>
   void for_each_held(Reset reset) {
+    if (!kHasFigures || !has_any()) return;
     const std::lock_guard lock(mutex_);
-    for (auto& [id, pool] : pools_) {
-      if (pool.memory != nullptr) count(id, pool);
+    count_held();
+    for (auto& [id, pool] : pools_)
       for (Stat& held : pool.held) reset(held);
+  }
+
+  /// Forgets private pools that have ended. PyTorch's own allocator goes on to show those of which it has figures. pre:
+  /// the lock is held.
+  void forget_dead() {
+    for (auto at = pools_.begin(); at != pools_.end();) {
+      const auto& [id, pool] = *at;
+      memlake_graph_stats_t stats{};
+      stats.struct_size = sizeof(stats);
+      const bool is_dead = pool.memory != nullptr && !pool.is_used &&
+                           memlake_pool_graph_stats(pool.memory, id.first, id.second, &stats) == MEMLAKE_OK &&
+                           stats.held == 0;
+      at = is_dead ? pools_.erase(at) : std::next(at);
     }
   }
 
-  /// Looks at what it holds now. pre: the lock is held.
-  static void count(PoolId id, PrivatePool& pool) {
-    int64_t now[3] = {};
-    for_each_block(pool.memory, [&](const memlake_block_t& block, PoolId of) {
-      if (of != id) return;
-      now[0] += static_cast<int64_t>(block.size);
-      now[block.is_small != 0 ? 1 : 2] += static_cast<int64_t>(block.size);
-    });
-    for (size_t k = 0; k < 3; ++k) {
-      const int64_t more = now[k] - pool.held[k].current;
-      if (more > 0) pool.held[k].increase(static_cast<size_t>(more));
-      if (more < 0) pool.held[k].decrease(static_cast<size_t>(-more));
+  /// Looks at what they hold now. pre: the lock is held.
+  void count_held() {
+    std::set<memlake_pool*> memories;
+    for (const auto& [id, pool] : pools_)
+      if (pool.memory != nullptr) memories.insert(pool.memory);
+    std::map<PoolId, std::array<int64_t, 3>> now;
+    for (memlake_pool* const memory : memories)
+      for_each_block(memory, [&](const memlake_block_t& block, PoolId id) {
+        if (id == kDefaultPool) return;
+        now[id][0] += static_cast<int64_t>(block.size);
+        now[id][block.is_small != 0 ? 1 : 2] += static_cast<int64_t>(block.size);
+      });
+    for (auto& [id, pool] : pools_) {
+      const std::array<int64_t, 3>& bytes = now[id];
+      for (size_t k = 0; k < 3; ++k) {
+        const int64_t more = bytes[k] - pool.held[k].current;
+        if (more > 0) pool.held[k].increase(static_cast<size_t>(more));
+        if (more < 0) pool.held[k].decrease(static_cast<size_t>(-more));
+      }
+      pool.has_held = pool.has_held || bytes[0] > 0;
     }
-    pool.has_held = pool.has_held || now[0] > 0;
   }
 
   const DeviceIndex device_;
