@@ -80,7 +80,8 @@ int receiver(int from, pid_t sender, int done) {
   return write(done, "d", 1) == 1 ? 0 : 16;
 }
 
-TEST(memory_reaches_another_process_by_the_chunks_under_it) {
+/// `graph`: 0, or the number of the graph pool that the memory is allocated from.
+void send_memory_to_another_process(std::uint64_t graph) {
   int pipe_to[2];
   int pipe_back[2];
   EXPECT_EQ(pipe(pipe_to), 0);
@@ -91,8 +92,13 @@ TEST(memory_reaches_another_process_by_the_chunks_under_it) {
     if (other == 0) _exit(receiver(pipe_to[0], sender, pipe_back[1]));
     memlake_pool* const pool = memlake_torch_pool(0, kConf);
     EXPECT(pool != nullptr);
-    void* const neighbour = memlake_pool_allocate(pool, 3 * kMiB, nullptr);
-    void* const memory = memlake_pool_allocate(pool, 45 * kMiB + 512, nullptr);
+    if (graph != 0) EXPECT_EQ(memlake_pool_use_graph(pool, 0, graph), MEMLAKE_OK);
+    const auto allocate = [&](std::size_t size) {
+      return graph == 0 ? memlake_pool_allocate(pool, size, nullptr)
+                        : memlake_pool_try_allocate_in_graph(pool, 0, graph, size, nullptr);
+    };
+    void* const neighbour = allocate(3 * kMiB);
+    void* const memory = allocate(45 * kMiB + 512);
     std::strcpy(static_cast<char*>(memory), "from the sender");
     const Exported exported = export_of(memory);
     EXPECT(exported.fds.size() > 1);
@@ -106,11 +112,16 @@ TEST(memory_reaches_another_process_by_the_chunks_under_it) {
     EXPECT_EQ(std::string(static_cast<char*>(memory)), "from the receiver");
     EXPECT_EQ(memlake_pool_free(pool, memory), MEMLAKE_OK);
     EXPECT_EQ(memlake_pool_free(pool, neighbour), MEMLAKE_OK);
+    if (graph != 0) EXPECT_EQ(memlake_pool_release_graph(pool, 0, graph, 1), MEMLAKE_OK);
     EXPECT_EQ(memlake_pool_trim(pool, 0), MEMLAKE_OK);
     EXPECT_EQ(held(pool), 0U);
   });
   EXPECT_EQ(ended, test::Ended{.code = 0});
 }
+
+TEST(memory_reaches_another_process_by_the_chunks_under_it) { send_memory_to_another_process(0); }
+
+TEST(memory_of_a_graph_pool_reaches_another_process_by_the_chunks_under_it) { send_memory_to_another_process(7); }
 
 PROCESS_TEST(small_memory_is_exported_with_the_chunk_that_it_shares) {
   memlake_pool* const pool = memlake_torch_pool(0, kConf);

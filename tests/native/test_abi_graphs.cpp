@@ -347,7 +347,7 @@ int grow_and_replace(memlake_pool* pool, void* stream) {
 }
 
 PROCESS_TEST(free_pages_of_a_graph_pool_serve_larger_requests_until_a_graph_has_captured_it) {
-  for (const char* policy : {"lake", "stitch", "expandable"}) {
+  for (const char* policy : {"lake", "stitch"}) {
     memlake_pool* const pool = make_pool(policy, ",limit:80MiB");
     const cuda::CUstream stream = make_stream();
     EXPECT_EQ(memlake_pool_set_captured(pool, 0, 7, 0), int{MEMLAKE_ERROR_INVALID_ARGUMENT});

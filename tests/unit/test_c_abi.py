@@ -53,12 +53,28 @@ def gpu():
         yield devices[0]
 
 
+@pytest.fixture(scope="module")
+def graphs(lake):
+    pointer, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint64
+    lake.memlake_pool_try_allocate_in_graph.restype = pointer
+    for name, more in {
+        "memlake_pool_use_graph": [],
+        "memlake_pool_set_captured": [ctypes.c_int],
+        "memlake_pool_try_allocate_in_graph": [size, pointer],
+        "memlake_pool_allocate_at": [pointer, size, size, pointer],
+        "memlake_pool_release_graph": [ctypes.c_int],
+        "memlake_pool_empty_graph": [],
+    }.items():
+        getattr(lake, name).argtypes = [pointer, number, number, *more]
+    return lake
+
+
 def declared_functions():
     return set(re.findall(r"^MEMLAKE_API [^;(]*?(memlake_\w+)\(", HEADER.read_text(), re.MULTILINE))
 
 
 def test_every_function_of_the_header_is_in_the_library(lake):
-    assert len(declared_functions()) == 49
+    assert len(declared_functions()) == 54
     for name in declared_functions():
         assert getattr(lake, name)
 
@@ -247,3 +263,39 @@ def test_the_example_in_c_builds_and_runs(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     assert "reused: yes" in done.stdout
     assert "40 MiB more: no memory for 40 MiB" in done.stdout
+
+
+def test_a_graph_pool_gets_the_allocations_back_that_it_had(graphs):
+    pool = graphs.memlake_pool_create(b"driver:emulated,memory:256MiB,backing:none", 0)
+    assert graphs.memlake_pool_use_graph(pool, 0, 9) == 0
+    first = graphs.memlake_pool_try_allocate_in_graph(pool, 0, 9, 4 * MIB, None)
+    second = graphs.memlake_pool_try_allocate_in_graph(pool, 0, 9, 4 * MIB, None)
+    for block in (first, second):
+        assert graphs.memlake_pool_free(pool, block) == 0
+    other = graphs.memlake_pool_try_allocate_in_graph(pool, 0, 9, 6 * MIB, None)
+    assert graphs.memlake_pool_allocate_at(pool, 0, 9, second, 4 * MIB, 4 * MIB, None) != 0
+    assert "not free memory of the graph pool (0, 9)" in last_error(graphs)
+    assert graphs.memlake_pool_free(pool, other) == 0
+    assert graphs.memlake_pool_allocate_at(pool, 0, 9, second, 4 * MIB, 4 * MIB, None) == 0
+    assert graphs.memlake_pool_try_allocate_in_graph(pool, 0, 9, 4 * MIB, None) == first
+    for block in (first, second):
+        assert graphs.memlake_pool_free(pool, block) == 0
+    assert graphs.memlake_pool_release_graph(pool, 0, 9, 1) == 0
+    assert graphs.memlake_pool_destroy(pool) == 0
+
+
+def test_free_memory_of_a_graph_pool_that_nothing_has_captured_makes_room_for_a_larger_request(graphs):
+    for is_captured in (1, 0):
+        pool = graphs.memlake_pool_create(b"driver:emulated,memory:256MiB,backing:none,limit:80MiB", 0)
+        assert graphs.memlake_pool_use_graph(pool, 0, 9) == 0
+        assert graphs.memlake_pool_set_captured(pool, 0, 9, is_captured) == 0
+        blocks = [graphs.memlake_pool_try_allocate_in_graph(pool, 0, 9, 20 * MIB, None) for _ in range(4)]
+        for block in (blocks[0], blocks[2]):
+            assert graphs.memlake_pool_free(pool, block) == 0
+        larger = graphs.memlake_pool_try_allocate_in_graph(pool, 0, 9, 40 * MIB, None)
+        assert (larger is None) == bool(is_captured)
+        for block in (blocks[1], blocks[3], larger):
+            assert graphs.memlake_pool_free(pool, block) == 0
+        assert graphs.memlake_pool_release_graph(pool, 0, 9, 0) == 0
+        assert graphs.memlake_pool_empty_graph(pool, 0, 9) == 0
+        assert graphs.memlake_pool_destroy(pool) == 0
