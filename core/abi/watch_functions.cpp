@@ -126,9 +126,8 @@ int memlake_pool_observe(memlake_pool* pool, void (*observe)(const memlake_event
     LivePool& live = pool_of(pool);
     if (observe == nullptr) return live.observe({});
     live.observe([observe, user, device = pool->device](const LiveEvent& event) {
-      const memlake_event_t told{to_c(event.kind),        device,
-                                 event.range.begin.value, event.range.size.count,
-                                 event.stream,            event.graph_pool.first,
+      const memlake_event_t told{to_c(event.kind),       device,       event.range.begin.value,
+                                 event.range.size.count, event.stream, event.graph_pool.first,
                                  event.graph_pool.second};
       observe(&told, user);
     });

@@ -65,8 +65,8 @@ class Pool {
   /// a recording tells it. Error(invalid_free) if no graph uses it.
   void release_graph_pool(GraphPoolId id, bool at_once);
   /// Whether a graph may have captured memory of it. While none has, its free memory is its own cache: a request to it
-  /// that is short of memory releases it, and so does release_cached(). A new graph pool counts as captured. pre: a graph
-  /// uses it.
+  /// that is short of memory releases it, and so does release_cached(). A new graph pool counts as captured. pre: a
+  /// graph uses it.
   void set_captured(GraphPoolId id, bool is_captured);
   /// Null if no graph uses it and none of its memory is left.
   [[nodiscard]] const GraphPool* find_graph_pool(GraphPoolId id) const;

@@ -70,8 +70,9 @@ Address LivePool::allocate_in_graph_pool(GraphPoolId id, AddressRange range, Byt
   Block* block = pool_->allocate_range(graph_space(id, number), range, requested, number);
   if (block == nullptr) {
     std::ostringstream text;
-    text << range.size.count << " bytes at 0x" << std::hex << range.begin.value << " are not free memory of the graph pool "
-         << id.text() << " for this stream; free what lies there first, on the stream that it was allocated for";
+    text << range.size.count << " bytes at 0x" << std::hex << range.begin.value
+         << " are not free memory of the graph pool " << id.text()
+         << " for this stream; free what lies there first, on the stream that it was allocated for";
     throw Error(ErrorKind::invalid_argument, text.str());
   }
   by_address_.insert(block->address, block);

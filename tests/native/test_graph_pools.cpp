@@ -237,8 +237,7 @@ TEST(states_of_a_graph_pool_that_are_set_again_at_random_keep_every_invariant) {
           for (const auto& [address, block] : live) p.pool.free(block);
           live.clear();
           for (const auto& [address, state] : saved) {
-            Block* block =
-                p.pool.allocate_range(p.space(kGraph), {address, state.size}, state.requested, state.stream);
+            Block* block = p.pool.allocate_range(p.space(kGraph), {address, state.size}, state.requested, state.stream);
             EXPECT(block != nullptr && block->address == address && block->size == state.size);
             live.emplace(address, block);
           }

@@ -405,7 +405,8 @@ MEMLAKE_API int memlake_torch_release_graph(int device, uint64_t first, uint64_t
 /* How many graphs use it; a negative code is a failure. */
 MEMLAKE_API int64_t memlake_torch_graph_uses(int device, uint64_t first, uint64_t second);
 
-/* Since version 4. As memlake_torch_find(), and `first` and `second` get the graph pool of the memory; 0 and 0: none. */
+/* Since version 4. As memlake_torch_find(), with the graph pool of the memory; 0 and 0: none. Each pointer may be
+ * NULL. */
 MEMLAKE_API int memlake_torch_find_in_graph(const void* ptr, int hint, memlake_block_t* block, uint64_t* first,
                                             uint64_t* second);
 

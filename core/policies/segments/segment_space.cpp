@@ -140,7 +140,8 @@ void SegmentSpace::change_access(const Devices& added, const Devices& removed) {
 ExportedRange SegmentSpace::export_chunks(const Block& block) const {
   if (!makes_exportable_chunks())
     throw Error(ErrorKind::config, "the device cannot pass the chunks of this pool to other processes");
-  return static_cast<const ExpandableSegment&>(*block.memory).export_pages({block.address, block.size}, device_number());
+  return static_cast<const ExpandableSegment&>(*block.memory)
+      .export_pages({block.address, block.size}, device_number());
 }
 
 std::vector<UseOrder::Idle> SegmentSpace::least_recently_used() const {
@@ -181,9 +182,9 @@ void SegmentSpace::run(const Step& step, Climb& climb) {
         break;
       case Step::Kind::new_expandable:
         tried.what = Tried::What::new_addresses;
-        climb.block = add_segment(std::make_unique<ExpandableSegment>(device_, step.size, step.page,
-                                                                 facets_.chunk_exports != nullptr),
-                             step, climb);
+        climb.block = add_segment(
+            std::make_unique<ExpandableSegment>(device_, step.size, step.page, facets_.chunk_exports != nullptr), step,
+            climb);
         break;
       case Step::Kind::map:
         tried.what = Tried::What::map;

@@ -140,3 +140,15 @@ def memory_from_before_the_installation():
     tensor = torch.arange(COUNT).cuda()
     mode.install()
     return sent_to_a_process(tensor), tensor.numel()
+
+
+@probe(fresh=True, environment=WITH_BYTES)
+def memory_of_a_pool_to_another_process():
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        before = taken(3 * MIB)
+        tensor = torch.arange(COUNT).cuda()
+    found = sent_to_a_process(tensor)
+    del tensor
+    torch.cuda.ipc_collect()
+    return found, before.numel(), torch.cuda.memory_allocated()

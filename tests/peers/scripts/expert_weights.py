@@ -1,5 +1,7 @@
-"""Loads the weights of a mixture of experts into a `torch.cuda.MemPool` and fuses them, layer by layer, into larger
-tensors of the same pool: what is freed in the live pool has to serve larger requests. Then it computes outside of it."""
+"""Loads the weights of a mixture of experts into a `torch.cuda.MemPool` and fuses them there, layer by layer.
+
+What is freed in the live pool has to serve larger requests. Then it computes outside of the pool.
+"""
 
 import torch
 

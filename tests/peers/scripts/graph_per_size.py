@@ -1,5 +1,7 @@
-"""Captures a CUDA graph for each of 48 batch sizes, each with a private pool of its own, replays them in turns, and
-computes outside of them between the replays."""
+"""Captures a CUDA graph for each of 48 batch sizes, each with a private pool of its own.
+
+It replays them in turns, and computes outside of them between the replays.
+"""
 
 import random
 

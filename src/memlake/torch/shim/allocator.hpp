@@ -268,7 +268,8 @@ class Allocator final : public CUDAAllocator {
 
   void beginAllocateToPool(DeviceIndex device, PoolId pool, std::function<bool(cudaStream_t)> filter) override {
     PrivatePools& pools = of(device).private_pools;
-    const Target target{pool, is_served(device) && native_.isEnabled() ? pools.begin(pool, of(device).pool()) : nullptr};
+    const Target target{pool,
+                        is_served(device) && native_.isEnabled() ? pools.begin(pool, of(device).pool()) : nullptr};
     try {
       native_.beginAllocateToPool(device, pool, target.memory == nullptr ? filter : NativeFailure::filter_of(pool));
     } catch (...) {
@@ -468,21 +469,8 @@ class Allocator final : public CUDAAllocator {
       if (entries.empty()) continue;
       for (TraceEntry& entry : entries) entry.time_.t_ = to_unix_time(entry.time_.approx_t_) / 1000;
       if (snapshot.device_traces.size() <= device) snapshot.device_traces.resize(device + 1);
-      merge(snapshot.device_traces[device], std::move(entries));
+      merge_by_time(snapshot.device_traces[device], std::move(entries), settings_.most_entries());
     }
-  }
-
-  /// Both are ordered by time; so is the result. Only the latest entries are kept, as many as the history may have;
-  /// `entries` may be more, if PyTorch's own allocator keeps more.
-  void merge(std::vector<TraceEntry>& entries, std::vector<TraceEntry> others) const {
-    std::vector<TraceEntry> all;
-    all.reserve(entries.size() + others.size());
-    std::merge(std::make_move_iterator(entries.begin()), std::make_move_iterator(entries.end()),
-               std::make_move_iterator(others.begin()), std::make_move_iterator(others.end()), std::back_inserter(all),
-               [](const TraceEntry& a, const TraceEntry& b) { return a.time_.t_ < b.time_.t_; });
-    const size_t most = std::max(settings_.most_entries(), entries.size());
-    if (all.size() > most) all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(most));
-    entries = std::move(all);
   }
 
   static inline thread_local DeviceIndex last_device_ = 0;

@@ -347,9 +347,9 @@ class DeviceMemory {
   }
 
   /// For a request that memlake refused: everything that may give memory back elsewhere, then once more. At last
-  /// PyTorch's own allocator is asked: it may take a request of the default pool from a MemPool that allows it, and when
-  /// it fails, it does everything that a program expects of a failure: it counts, it tells the profiler, the history and
-  /// the observers, also those that were attached before memlake was installed.
+  /// PyTorch's own allocator is asked: it may take a request of the default pool from a MemPool that allows it, and
+  /// when it fails, it does everything that a program expects of a failure: it counts, it tells the profiler, the
+  /// history and the observers, also those that were attached before memlake was installed.
   [[gnu::cold]] void* take_when_scarce(const Target& from, size_t size, cudaStream_t stream) {
     require_out_of_memory();
     for (const auto& name : c10::FreeCudaMemoryCallbacksRegistry()->Keys())

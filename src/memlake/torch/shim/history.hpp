@@ -7,8 +7,10 @@
 // the order of the calls. Stacks are gathered before the lock is taken: that needs Python's lock, and a thread that has
 // it may wait for this one.
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
+#include <iterator>
 #include <mutex>
 #include <set>
 #include <string>
@@ -176,5 +178,18 @@ class History {
   ska::flat_hash_map<const void*, Context> stacks_;  // of live allocations
   std::atomic<bool> has_stacks_{false};
 };
+
+/// Adds `others` to `entries`. Both are ordered by time; so is the result. Only the latest entries are kept: `most`, or
+/// as many as `entries` has, if PyTorch's own allocator keeps more.
+inline void merge_by_time(std::vector<TraceEntry>& entries, std::vector<TraceEntry> others, size_t most) {
+  std::vector<TraceEntry> all;
+  all.reserve(entries.size() + others.size());
+  std::merge(std::make_move_iterator(entries.begin()), std::make_move_iterator(entries.end()),
+             std::make_move_iterator(others.begin()), std::make_move_iterator(others.end()), std::back_inserter(all),
+             [](const TraceEntry& a, const TraceEntry& b) { return a.time_.t_ < b.time_.t_; });
+  most = std::max(most, entries.size());
+  if (all.size() > most) all.erase(all.begin(), all.end() - static_cast<std::ptrdiff_t>(most));
+  entries = std::move(all);
+}
 
 }  // namespace memlake_torch

@@ -1,11 +1,11 @@
 #pragma once
 
-// PrivatePools: PyTorch's private pools on one device whose memory comes from memlake. Each is a graph pool in a pool of
-// memlake's.
+// PrivatePools: PyTorch's private pools on one device whose memory comes from memlake. Each is a graph pool in a pool
+// of memlake's.
 //
-// PyTorch's own allocator goes on to count who uses a private pool; it is told of every begin, end and release, and gets
-// no request. memlake's graph pool is in use exactly as long as that count is above 0. So the two agree also after the
-// program has released a private pool while memlake was not installed: settle() finds out.
+// PyTorch's own allocator goes on to count who uses a private pool; it is told of every begin, end and release, and
+// gets no request. memlake's graph pool is in use exactly as long as that count is above 0. So the two agree also after
+// the program has released a private pool while memlake was not installed: settle() finds out.
 
 #include <memlake.h>
 

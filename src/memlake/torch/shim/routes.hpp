@@ -1,7 +1,7 @@
 #pragma once
 
-// Routes: which requests of a device belong to one of PyTorch's private pools (graphs, MemPool, cudagraph trees). PyTorch
-// tells it by a filter per pool.
+// Routes: which requests of a device belong to one of PyTorch's private pools (graphs, MemPool, cudagraph trees).
+// PyTorch tells it by a filter per pool.
 
 #include <memlake.h>
 
