@@ -43,6 +43,8 @@ def run(lab: Peerlab, modes: list[str], names: list[str], file: Path | None) -> 
         equal = allowed = failed = 0
         for name, outcome in answers(lab, mode, names):
             outcomes.setdefault(name, {})[mode] = outcome
+            if file is not None:  # after each, so that a run that is ended leaves what it has found
+                file.write_text(json.dumps(outcomes, indent=1) + "\n")
             if mode == "native":
                 sentences = [sentence] if (sentence := is_untrue(outcome)) else []
                 stale: list[str] = []
@@ -63,8 +65,6 @@ def run(lab: Peerlab, modes: list[str], names: list[str], file: Path | None) -> 
                 equal, allowed = equal + is_equal, allowed + (not is_equal)
         print(f"{mode}: {equal} probes as native, {allowed} with an expected difference, {failed} failed", flush=True)
         failures += failed
-    if file is not None:
-        file.write_text(json.dumps(outcomes, indent=1) + "\n")
     return failures
 
 
