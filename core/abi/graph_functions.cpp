@@ -106,7 +106,7 @@ int memlake_pool_allocate_at(memlake_pool* pool, uint64_t first, uint64_t second
     require_size(size);
     if (requested == 0 || requested > size)
       throw Error(ErrorKind::invalid_argument, "a request of " + std::to_string(requested) +
-                                                   " bytes needs a block of " + "at least so many bytes, and " +
+                                                   " bytes needs a block of at least so many bytes, and " +
                                                    std::to_string(size) + " are given");
     live.allocate_in_graph_pool({first, second}, {address_of(address), {size}}, {requested},
                                 static_cast<CUstream>(stream));

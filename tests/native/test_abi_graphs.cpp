@@ -449,6 +449,9 @@ PROCESS_TEST(what_makes_no_sense_is_refused) {
   EXPECT_EQ(memlake_pool_allocate_at(pool, 1, 0, block, kMiB, 0, nullptr), int{MEMLAKE_ERROR_INVALID_ARGUMENT});
   EXPECT_EQ(memlake_pool_allocate_at(pool, 1, 0, block, kMiB, 2 * kMiB, nullptr), int{MEMLAKE_ERROR_INVALID_ARGUMENT});
   EXPECT_EQ(memlake_pool_allocate_at(pool, 1, 0, block, 64 * kMiB, kMiB, nullptr), int{MEMLAKE_ERROR_INVALID_ARGUMENT});
+  EXPECT_EQ(memlake_pool_allocate_at(pool, 1, 0, block, 700, 700, nullptr), int{MEMLAKE_ERROR_INVALID_ARGUMENT});
+  EXPECT_EQ(memlake_pool_allocate_at(pool, 1, 0, static_cast<char*>(block) + 1, 512, 1, nullptr),
+            int{MEMLAKE_ERROR_INVALID_ARGUMENT});
   EXPECT_EQ(memlake_pool_allocate_at(pool, 1, 0, block, kMiB, kMiB, make_stream()),
             int{MEMLAKE_ERROR_INVALID_ARGUMENT});
   expect_ok(memlake_pool_allocate_at(pool, 1, 0, block, kMiB, kMiB, nullptr));

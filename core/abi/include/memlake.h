@@ -288,8 +288,8 @@ MEMLAKE_API void* memlake_pool_try_allocate_in_graph(memlake_pool* pool, uint64_
 
 /* Since version 4. Allocates exactly the `size` bytes at `address`, for a request of `requested` bytes: for a caller
  * that restores an earlier state of the graph pool, from what memlake_pool_visit_graph_blocks() told. The bytes must be
- * free memory of the graph pool, and the stream the one that they were allocated for before. Else
- * MEMLAKE_ERROR_INVALID_ARGUMENT. Makes no driver call. */
+ * free memory of the graph pool in multiples of 512, and the stream the one that they were allocated for before. Else
+ * MEMLAKE_ERROR_INVALID_ARGUMENT. */
 MEMLAKE_API int memlake_pool_allocate_at(memlake_pool* pool, uint64_t first, uint64_t second, void* address,
                                          size_t size, size_t requested, void* stream);
 

@@ -33,6 +33,8 @@ Block* SegmentSpace::take(Bytes rounded, StreamId stream) {
 }
 
 Block* SegmentSpace::take_range(AddressRange range, StreamId stream) {
+  constexpr std::uint64_t kAlignment = 512;  // of what pools give
+  if (range.begin.value % kAlignment != 0 || range.size.count % kAlignment != 0) return nullptr;
   for (const BlockGroup* group : {&blocks_.small, &blocks_.large}) {
     const FreeIndex* index = group->index_of(stream);
     for (Block* block = index == nullptr ? nullptr : index->first(); block != nullptr; block = index->after(block)) {

@@ -241,3 +241,36 @@ def memory_of_a_live_graph_is_kept():
     graph.reset()
     del graph
     return found, taken(40 * GIB).numel()
+
+
+@probe()
+def threads_that_capture():
+    """Threads capture graphs with pools of their own, and give them up, side by side."""
+    import threading
+
+    wrong: list[str] = []
+
+    def work() -> None:
+        try:
+            with torch.cuda.stream(torch.cuda.Stream()):
+                for _ in range(30):
+                    graph = torch.cuda.CUDAGraph()
+                    graph.capture_begin(capture_error_mode="thread_local")
+                    inside = [taken(3 * MIB) for _ in range(4)]
+                    graph.capture_end()
+                    outside = taken(3 * MIB)
+                    if any(abs(outside.data_ptr() - tensor.data_ptr()) < 3 * MIB for tensor in inside):
+                        wrong.append("a tensor from outside lies in a graph's memory")
+                    del inside, outside
+                    graph.reset()
+        except Exception as error:
+            wrong.append(f"{type(error).__name__}: {str(error).splitlines()[0]}")
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    return wrong, torch.cuda.memory_allocated(), torch.cuda.memory_reserved()

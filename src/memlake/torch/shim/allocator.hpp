@@ -267,16 +267,22 @@ class Allocator final : public CUDAAllocator {
   // ---- private pools
 
   void beginAllocateToPool(DeviceIndex device, PoolId pool, std::function<bool(cudaStream_t)> filter) override {
-    PrivatePools& pools = of(device).private_pools;
-    const Target target{pool,
-                        is_served(device) && native_.isEnabled() ? pools.begin(pool, of(device).pool()) : nullptr};
-    try {
-      native_.beginAllocateToPool(device, pool, target.memory == nullptr ? filter : NativeFailure::filter_of(pool));
-    } catch (...) {
-      pools.settle();
-      throw;
+    DeviceMemory& memory = of(device);
+    Target target{pool};
+    if (!is_served(device) || !native_.isEnabled() || memory.private_pools.is_native(pool)) {
+      native_.beginAllocateToPool(device, pool, filter);
+    } else {
+      memlake_pool* const for_new = memory.pool();  // made before the capture begins
+      native_.beginAllocateToPool(device, pool, NativeFailure::filter_of(pool));
+      try {
+        target.memory = memory.private_pools.use(pool, for_new);
+      } catch (...) {
+        native_.endAllocateToPool(device, pool);
+        native_.releasePool(device, pool);
+        throw;
+      }
     }
-    of(device).routes.add(target, std::move(filter));
+    memory.routes.add(target, std::move(filter));
   }
   void endAllocateToPool(DeviceIndex device, PoolId pool) override {
     of(device).routes.remove(pool);

@@ -48,15 +48,22 @@ class PrivatePools {
     pools_[id].is_native = true;
   }
 
-  /// Requests will go to the private pool. Returns the pool of memlake's that has its memory; null: PyTorch's own
-  /// allocator has it, also of private pools from before the installation. `pool`: for memory of a new one.
-  memlake_pool* begin(PoolId id, memlake_pool* pool) {
+  /// Whether the memory of a private pool comes from PyTorch's own allocator. That is also so if it is from before the
+  /// installation.
+  bool is_native(PoolId id) {
     const bool is_from_before = !is_known(id) && native_uses(id) > 0;
     const std::lock_guard lock(mutex_);
     if (!kHasFigures) forget_dead();
     PrivatePool& found = pools_[id];
-    if (is_from_before) found.is_native = true;
-    if (found.is_native) return nullptr;
+    found.is_native = found.is_native || is_from_before;
+    return found.is_native;
+  }
+
+  /// Requests go to the private pool from now on. Returns the pool of memlake's that has its memory. `pool`: for memory
+  /// of a new one. pre: PyTorch's own allocator counts a user, else settle() would give it up at once.
+  memlake_pool* use(PoolId id, memlake_pool* pool) {
+    const std::lock_guard lock(mutex_);
+    PrivatePool& found = pools_[id];
     if (!found.is_used) {
       if (found.memory == nullptr) found.memory = pool;
       TORCH_CHECK(memlake_pool_use_graph(found.memory, id.first, id.second) == MEMLAKE_OK,
