@@ -63,6 +63,17 @@ def dies_before_its_tensors():
 
 
 @probe()
+def dies_before_scattered_tensors():
+    """Every fifth tensor of a dead pool lives on; what lies between them is cached memory."""
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        kept = [taken(4 * MIB) for _ in range(20)][::5]
+    del pool
+    torch.cuda.empty_cache()
+    return torch.cuda.memory_reserved(), sum(tensor.numel() for tensor in kept)
+
+
+@probe()
 def nested():
     outer, inner = torch.cuda.MemPool(), torch.cuda.MemPool()
     with torch.cuda.use_mem_pool(outer):
