@@ -7,9 +7,12 @@ repository's host nor the site shows: ``<!-- not run: the reason -->``.
 from __future__ import annotations
 
 import re
+import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+import memlake
 from helpers.torch_snapshots import TorchJob, roomy_job
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,6 +81,17 @@ def _training_job(growth: int = 0) -> TorchJob:
     return job
 
 
+@cache
+def _sweep_results() -> bytes:
+    """A results file of a small sweep. It is made once, because many tests write the files."""
+    with tempfile.TemporaryDirectory() as folder:
+        for rank, mib in enumerate((860, 880)):
+            roomy_job(mib).save(Path(folder) / f"rank_{rank}.pickle")
+        results = Path(folder) / "results.jsonl"
+        memlake.sweep(folder, ["1GiB", "2GiB"], ["lake", "caching"], results=results)
+        return results.read_bytes()
+
+
 def write_files(folder: Path) -> None:
     """Writes the files that the commands of the documents name."""
     _training_job().save(folder / "snapshot.pickle")
@@ -87,6 +101,7 @@ def write_files(folder: Path) -> None:
     for rank, mib in enumerate((860, 880)):
         roomy_job(mib).save(folder / f"run/rank_{rank}.pickle")
         roomy_job(mib).save(folder / f"run/snapshots/rank_{rank}.pickle")
+    (folder / "memlake_sweep.jsonl").write_bytes(_sweep_results())
     client = (
         'import ctypes\n\ncuda = ctypes.CDLL("libcuda.so.1")\nassert cuda.cuInit(0) == 0\nprint("on the emulator")\n'
     )

@@ -64,7 +64,8 @@ def everything(found):
 
 
 def keys_in(results):
-    return [json.loads(line)["key"] for line in results.read_text().splitlines()[1:]]
+    lines = [json.loads(line) for line in results.read_text().splitlines()[1:]]
+    return [line["key"] for line in lines if "key" in line]
 
 
 def sweep_while(engine, address, ranks, results, act):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memlake.cli.output import Progress, print_json
+from memlake.cli.output_file import refuse_to_replace
 from memlake.cli.replay_arguments import add_capacity, add_events, add_policies
 from memlake.cli.trace_argument import add_traces, job_of, load_trace
 from memlake.errors import ConfigError
@@ -15,7 +16,7 @@ from memlake.reports.terminal import print_text, visible
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
-    from memlake.pages import Report, ReportWishes
+    from memlake.pages import Report, ReportWishes, SweepReport
 
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -25,7 +26,8 @@ _DESCRIPTION = """\
 Writes one HTML file about a job: what happened and what to do, live and held memory over time under each policy, the
 address map at any moment, what made up the peak, the driver calls, the streams. The file loads nothing from a network
 and can be sent around. For several files or a folder it shows all ranks, the worst first; with --diff it shows two
-files and what grew between them.
+files and what grew between them. Of the results of memlake sweep, it shows a heat map by rank and setting, the worst
+rank, and the one setting that serves all.
 """
 
 _EXAMPLE = """\
@@ -36,11 +38,20 @@ examples:
   memlake report run/snapshots -o ranks.html
   memlake report --diff before.pickle after.pickle
   memlake report train_opt-13b_lora_offload --capacity 64GiB --steps 6 6
+  memlake report memlake_sweep.jsonl -o sweep.html
 
 exit code: 0 if the file was written, 2 for bad input, also if one of several files cannot be read
 """
 
 _LARGEST = 15 * 2**20
+_FOR_TRACES = {
+    **dict.fromkeys(("capacity", "reserve", "limit", "policies", "steps", "device")),
+    "events": "immediate",
+    "diff": False,
+    "without_stacks": False,
+}
+"""Options that mean nothing for the results of a sweep, with what they are if they are not given."""
+_OPTIONS = {"policies": "policy", "without_stacks": "without-stacks"}
 
 
 def add_to(commands: _Commands) -> None:
@@ -81,7 +92,7 @@ def _run(arguments: argparse.Namespace) -> int:
     chosen = None if arguments.policies is None else chosen_policies(arguments.policies)
     out = Path(arguments.out)
     if not arguments.json:
-        _refuse_place(out, arguments.force)
+        refuse_to_replace(arguments.out, arguments.force, "report.html")
     wishes = ReportWishes(
         arguments.capacity,
         arguments.reserve,
@@ -91,7 +102,7 @@ def _run(arguments: argparse.Namespace) -> int:
         steps=_steps(arguments.steps),
         has_stacks=not arguments.without_stacks,
     )
-    made = _make(arguments, wishes)
+    made = _of_sweep(arguments) or _make(arguments, wishes)
     for reason in made.unreadable:
         print(f"memlake: error: {visible(reason)}", file=sys.stderr)
     code = 2 if made.unreadable else 0
@@ -104,6 +115,30 @@ def _run(arguments: argparse.Namespace) -> int:
     if nbytes > _LARGEST:
         print("memlake: the page is larger than 15 MiB; name fewer files for a smaller one", file=sys.stderr)
     return code
+
+
+def _of_sweep(arguments: argparse.Namespace) -> SweepReport | None:
+    """Returns the page of a sweep if the arguments name results of one; None if they name traces."""
+    from memlake.sweeping.loading import is_sweep_file, load_sweep
+
+    names: list[str] = arguments.traces
+    found = [name for name in names if is_sweep_file(name)]
+    if not found:
+        return None
+    if len(names) > 1:
+        raise ConfigError(
+            f"{found[0]!r} has the results of a sweep, and {len(names)} files were given; hint: name it alone"
+        )
+    for option, default in _FOR_TRACES.items():
+        if getattr(arguments, option) != default:
+            raise ConfigError(
+                f"--{_OPTIONS.get(option, option)} is for traces, and {found[0]!r} has the results of a sweep, which "
+                "are shown as they are; hint: leave it out, or give it to memlake sweep"
+            )
+    from memlake.pages import report_of_sweep
+
+    with Progress("working"):
+        return report_of_sweep(load_sweep(found[0]), Path(found[0]).name)
 
 
 def _make(arguments: argparse.Namespace, wishes: ReportWishes) -> Report:
@@ -137,17 +172,3 @@ def _names(paths: list[str]) -> tuple[str, str]:
     """Returns the names of two files, with their folders if the names alone are equal."""
     first, second = (Path(path).name for path in paths)
     return (first, second) if first != second else (paths[0], paths[1])
-
-
-def _refuse_place(out: Path, force: bool) -> None:
-    """Refuses a place where no file can be written, before the work begins."""
-    try:
-        exists, is_folder = out.exists() or out.is_symlink(), out.is_dir()
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{str(out)[:80]!r} is no name of a file: {error}; hint: name it with -o") from None
-    if is_folder:
-        raise ConfigError(f"{str(out)!r} is a directory; hint: name a file in it, such as {str(out / 'report.html')!r}")
-    if exists and not force:
-        raise ConfigError(f"{str(out)!r} exists; hint: choose another name with -o, or replace it with --force")
-    if not out.absolute().parent.is_dir():
-        raise ConfigError(f"there is no directory {str(out.parent)!r} for {out.name!r}; hint: make it first")

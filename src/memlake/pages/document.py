@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 from memlake._native import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from memlake.pages.blobs import Blobs
 
-__all__ = ["document_of"]
+__all__ = ["document_of", "sweep_document_of"]
 
+_SWEEP_SCRIPTS = ("format.js", "data.js", "theme.js", "heat.js", "sweep.js")
 _SCRIPTS = ("format.js", "data.js", "theme.js", "chart.js", "timeline.js", "map.js", "flame.js", "tables.js", "main.js")
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
@@ -37,17 +38,32 @@ def document_of(title: str, data: dict[str, Any], blobs: Blobs, plain: Sequence[
         plain: for each file its name and its tables as HTML, for readers without scripts.
     """
     styles = [_asset("uPlot.min.css"), _asset("page.css")]
-    own = "\n".join(_asset(name) for name in _SCRIPTS)
-    scripts = [_asset("uPlot.iife.min.js"), f'(() => {{\n"use strict";\n{own}\n}})();']
-    licence = _asset("uPlot.LICENSE.txt")
-    without_scripts = "".join(f"<h2>{escape(name)}</h2>{tables}" for name, tables in plain)
-    parts = {
+    scripts = [_asset("uPlot.iife.min.js"), _joined(_SCRIPTS)]
+    parts = {"licence": escape(_asset("uPlot.LICENSE.txt"))}
+    return _filled("page.html", parts | _parts(title, styles, scripts, data, blobs, plain))
+
+
+def sweep_document_of(title: str, data: dict[str, Any], blobs: Blobs, plain: str) -> str:
+    """Returns the document of a sweep; `plain` is its tables as HTML. The other arguments are as in `document_of`."""
+    scripts = [_joined(_SWEEP_SCRIPTS)]
+    return _filled("sweep.html", _parts(title, [_asset("page.css")], scripts, data, blobs, [(title, plain)]))
+
+
+def _parts(
+    title: str,
+    styles: Sequence[str],
+    scripts: Sequence[str],
+    data: dict[str, Any],
+    blobs: Blobs,
+    plain: Sequence[tuple[str, str]],
+) -> dict[str, str]:
+    """Returns what every template contains, by its name in the template."""
+    return {
         "policy": _content_policy(styles, scripts),
         "title": escape(title),
         "styles": "".join(f"<style>{style}</style>" for style in styles),
-        "plain": without_scripts,
+        "plain": "".join(f"<h2>{escape(name)}</h2>{tables}" for name, tables in plain),
         "version": escape(__version__),
-        "licence": escape(licence),
         "data": _json(data),
         "blobs": "".join(
             f'<script type="application/octet-stream" id="blob-{number}">{text}</script>\n'
@@ -55,12 +71,20 @@ def document_of(title: str, data: dict[str, Any], blobs: Blobs, plain: Sequence[
         ),
         "scripts": "".join(f"<script>{script}</script>" for script in scripts),
     }
-    pieces = _asset("page.html").split("{{")
+
+
+def _filled(template: str, parts: Mapping[str, str]) -> str:
+    pieces = _asset(template).split("{{")
     text = [pieces[0]]
     for piece in pieces[1:]:
         name, rest = piece.split("}}", 1)
         text += [parts[name], rest]
     return "".join(text)
+
+
+def _joined(names: Sequence[str]) -> str:
+    own = "\n".join(_asset(name) for name in names)
+    return f'(() => {{\n"use strict";\n{own}\n}})();'
 
 
 def _json(data: dict[str, Any]) -> str:

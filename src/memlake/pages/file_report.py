@@ -16,11 +16,11 @@ from memlake.pages.chosen_moments import chosen_moments
 from memlake.pages.flame import flame_of
 from memlake.pages.series import live_samples, recorded_samples, sample_rows, stream_series
 from memlake.pages.split_over_time import PARTS, split_over_time
+from memlake.replaying.capacity import refuse_below_largest
 from memlake.replaying.event_mode import EventMode
 from memlake.replaying.running import run
 from memlake.trace.categories import RULES
 from memlake.trace.live_set import live_after
-from memlake.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,7 +133,7 @@ def file_report(
     report(1, 5)
     devices: dict[str, Any] = {"events": wishes.events, "limit": wishes.limit, "reserve": wishes.reserve}
     compared = compare(trace, wishes.capacity, wishes.policies, timeline=samples, **devices)
-    _refuse_small(trace, compared, name)
+    refuse_below_largest(trace, compared.capacity, name)
     report(2, 5)
     advice = advise(trace, wishes.capacity, **devices)
     report(3, 5)
@@ -180,16 +180,6 @@ def _samples(trace: Trace, window: tuple[int, int] | None, samples: int) -> int:
         return samples
     part = (window[1] - window[0] + 1) / max(len(trace), 1)
     return min(max(int(samples / part), samples), _MOST_SAMPLES)
-
-
-def _refuse_small(trace: Trace, compared: Comparison, name: str) -> None:
-    largest = int(trace.bytes[trace.op == 0].max(initial=0))
-    if largest > compared.capacity:
-        raise ConfigError(
-            f"{name!r} asks for {format_bytes(largest)} at once, which a device of {format_bytes(compared.capacity)} "
-            f"can never have; hint: give a --capacity of more than {format_bytes(trace.peak_live)}, which are live at "
-            "the peak"
-        )
 
 
 def _failures(compared: Comparison) -> list[int]:

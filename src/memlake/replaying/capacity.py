@@ -45,16 +45,15 @@ def capacity_of(trace: Trace, capacity: Size | None, reserve: Size | None = None
     """
     if reserve is not None and find_gpu(capacity) is None:
         raise ConfigError(
-            "reserve is subtracted from the memory of a GPU that is given by its name; subtract it from the size"
+            "reserve is subtracted from the memory of a GPU that is given by its name; hint: subtract it from the size"
         )
     if capacity is None:
         known = known_capacity(trace)
         if known is None:
-            died = trace.oom.sentence if trace.oom is not None else "This trace does not tell;"
+            died = trace.oom.sentence if trace.oom is not None else "This trace does not tell."
             raise ConfigError(
-                f"how much memory has the device? {died} "
-                'say it with capacity (on the command line --capacity), for instance "80GiB"; '
-                f"at its peak {format_bytes(trace.peak_live)} are live"
+                f"how much memory has the device? {died} At its peak {format_bytes(trace.peak_live)} are live; hint: "
+                'say it with capacity (on the command line --capacity), for instance "80GiB"'
             )
         return Capacity(known, f"The file gives the size of the device: {format_bytes(known)}.")
     if gpu := find_gpu(capacity):
@@ -63,6 +62,25 @@ def capacity_of(trace: Trace, capacity: Size | None, reserve: Size | None = None
         kept = f", less {format_bytes(less)} for the CUDA context." if less else "."
         return _in_range(usable, _origin(gpu) + kept)
     return _in_range(_size(capacity))
+
+
+def refuse_below_largest(trace: Trace, capacity: int, name: str) -> None:
+    """Refuses a device that has less memory than a single request of the trace: nothing can be shown of it.
+
+    Args:
+        trace: the trace.
+        capacity: the memory of the device in bytes.
+        name: the name of the trace in the message.
+
+    Raises:
+        ConfigError: if the device is that small.
+    """
+    largest = int(trace.bytes[trace.op == 0].max(initial=0))
+    if largest > capacity:
+        raise ConfigError(
+            f"{name!r} asks for {format_bytes(largest)} at once, which a device of {format_bytes(capacity)} can never "
+            f"have; hint: give a --capacity of more than {format_bytes(trace.peak_live)}, which are live at the peak"
+        )
 
 
 def whole_device(capacity: Size) -> Capacity:
@@ -94,12 +112,14 @@ def _size(capacity: Size) -> int:
             raise
         known_names = ", ".join(sorted(gpu.name for gpu in GPUS))
         meant = f"did you mean {' or '.join(close)}? " if close else ""
-        raise ConfigError(f"{error}; it is no known GPU either: {meant}known: {known_names}") from None
+        raise ConfigError(f"{error}; it is no known GPU either: {meant}known are {known_names}") from None
 
 
 def _in_range(nbytes: int, origin: str = "") -> Capacity:
     if not GRID <= nbytes <= LARGEST_DEVICE:
-        raise ConfigError(f"capacity must be between 2 MiB and 16 TiB, got {format_bytes(nbytes)}")
+        raise ConfigError(
+            f"capacity must be between 2 MiB and 16 TiB, got {format_bytes(nbytes)}; hint: give for instance 80GiB"
+        )
     return Capacity(nbytes, origin)
 
 

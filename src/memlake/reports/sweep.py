@@ -11,7 +11,7 @@ from memlake.units import format_bytes
 if TYPE_CHECKING:
     from memlake.sweeping import Sweep, SweepSetting
 
-__all__ = ["page_of"]
+__all__ = ["outcome_on_all", "page_of"]
 
 _MOST_NAMED = 4
 
@@ -59,13 +59,14 @@ def _add_settings(page: Page, found: Sweep) -> None:
         sizes = ("-", "-", "-") if held is None else tuple(map(format_bytes, (held.least, held.median, held.most)))
         driver = "-" if one.driver_ms is None else f"{one.driver_ms:.1f}"
         device = format_bytes(one.setting.capacity)
-        rows.append((one.setting.options.label, device, _outcome(one), *sizes, driver, str(one.stalls)))
+        rows.append((one.setting.options.label, device, outcome_on_all(one), *sizes, driver, str(one.stalls)))
     headers = ("policy", "device", "on all files", "held, min", "median", "max", "driver ms, max", "stalls, max")
     page.table(headers, rows, left=3)
     page.line()
 
 
-def _outcome(one: SweepSetting) -> str:
+def outcome_on_all(one: SweepSetting) -> str:
+    """Returns what a setting does on all files, as text."""
     if one.outcome == "ok":
         return "fits"
     what, labels = ("unknown", one.undecided) if one.outcome == "unknown" else ("out of memory", one.failing)

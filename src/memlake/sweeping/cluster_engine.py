@@ -146,11 +146,15 @@ class ClusterEngine:
         raise SweepError(*content)
 
     def _unfit(self, where: str, version: str | None) -> SweepError:
-        has = "has no memlake" if version is None else f"has memlake {version}, and this one is {__version__}"
-        return SweepError(
-            f"a worker of the {_TITLES[self._kind]} cluster {has} ({where})",
-            f"install memlake {__version__} in the environment of every worker",
-        )
+        hint = f"install memlake {__version__} in the environment of every worker"
+        if version is None:
+            has = "has no memlake"
+        elif version == __version__:
+            has = f"has another build of memlake {version}, or other costs of driver calls (MEMLAKE_COSTS)"
+            hint = "install the same wheel in the environment of every worker, and give all of them the same costs"
+        else:
+            has = f"has memlake {version}, and this one is {__version__}"
+        return SweepError(f"a worker of the {_TITLES[self._kind]} cluster {has} ({where})", hint)
 
     def _gone(self) -> SweepError:
         self._complaints.seek(0)

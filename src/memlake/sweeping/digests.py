@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from memlake.analysis.workers import run_all
 from memlake.trace import MissingFileError, TraceFileError
+from memlake.trace.failure import NOT_READABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,4 +47,4 @@ def _digest_or_error(path: str) -> str | TraceFileError:
     except FileNotFoundError:
         return MissingFileError(path)
     except OSError as error:
-        return TraceFileError(f"cannot be read: {error.strerror or error}", path)
+        return TraceFileError(f"cannot be read: {error.strerror or error}", path, hint=NOT_READABLE)

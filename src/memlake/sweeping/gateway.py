@@ -13,7 +13,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from memlake._native import __version__
+from memlake.sweeping.basis import basis_of_results
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,8 +59,14 @@ class Client(Protocol):
         """Returns the error for a cluster that is gone; None: it has no workers."""
 
 
-def do_task(version: str, text: str, content: bytes | None) -> tuple[str, str, str | None]:
-    """What a worker does. It is sent as a value, because a worker may have no memlake, or another one."""
+def do_task(basis: str, text: str, content: bytes | None) -> tuple[str, str, str | None]:
+    """What a worker does. It is sent as a value, because a worker may have no memlake, or another one.
+
+    Args:
+        basis: what `memlake.sweeping.basis` says in the program that sweeps.
+        text: the task.
+        content: the content of the file, or None.
+    """
     import os
     import socket
 
@@ -69,7 +75,11 @@ def do_task(version: str, text: str, content: bytes | None) -> tuple[str, str, s
         from memlake._native import __version__ as found
     except ImportError:
         return "unfit", where, None
-    if found != version:
+    try:
+        from memlake.sweeping.basis import basis_of_results
+    except ImportError:  # an older version
+        return "unfit", where, found
+    if basis_of_results() != basis:
         return "unfit", where, found
     from memlake.sweeping.task import answer_text
 
@@ -121,6 +131,7 @@ def _client_of(kind: str, address: str | None) -> Client:
 def _do_all(client: Client, say: Callable[..., None]) -> None:
     events: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(events,), daemon=True).start()
+    basis = basis_of_results()
     numbers: dict[int, tuple[int, Any]] = {}  # by the identity of the handle, which is kept here
     seen_workers = time.monotonic()
     while True:
@@ -141,7 +152,7 @@ def _do_all(client: Client, say: Callable[..., None]) -> None:
             def done(handle: Any) -> None:
                 events.put(("done", handle))
 
-            handle = client.submit(do_task, (__version__, text, task_content), done)
+            handle = client.submit(do_task, (basis, text, task_content), done)
             numbers[id(handle)] = (number, handle)
         else:
             number, handle = numbers.pop(id(content))

@@ -1,8 +1,8 @@
 """The results file of a sweep: one line per result, appended as the results come, so that a sweep can go on later.
 
-The file is JSON Lines. The first line names the format. Every other line has the CRC-32 of its rest, the key of the
-result and the row. A program that was ended while it wrote leaves a last line that is not whole; it is dropped. Any
-other damage is an error: the file is then left as it is.
+The file is JSON Lines. The first line names the format. Every other line has the CRC-32 of its rest, and either the key
+of a result and its row, or the description of a sweep: its files and its settings. A program that was ended while it
+wrote leaves a last line that is not whole; it is dropped. Any other damage is an error: the file is then left as it is.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import os
 import stat
 import zlib
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from memlake.errors import SweepError
@@ -19,11 +20,62 @@ from memlake.errors import SweepError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ResultsFile"]
+__all__ = ["FORMAT", "ResultsContent", "ResultsFile"]
 
-_HEADER = b'{"format": "memlake sweep results", "version": 1}\n'
+FORMAT = b'{"format": "memlake sweep results", '
+"""What every results file begins with, of any version."""
+_HEADER = FORMAT + b'"version": 2}\n'
 _CHECK = b'{"check": "%08x", '
 _CHECK_LENGTH = len(_CHECK % 0)
+
+
+@dataclass
+class ResultsContent:
+    """The content of a results file.
+
+    Attributes:
+        rows: the rows by their keys.
+        sweep: the description of the last sweep; None if there is none.
+        length: the bytes up to the last whole line.
+        has_dropped: whether the last line is not whole.
+    """
+
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sweep: dict[str, Any] | None = None
+    length: int = 0
+    has_dropped: bool = False
+
+    @classmethod
+    def parsed(cls, content: bytes) -> ResultsContent:
+        """Reads the content of a file.
+
+        Raises:
+            ValueError: if it is no results file, or is damaged. The arguments are what is wrong, and a hint.
+        """
+        if content.startswith(FORMAT) and not content.startswith(_HEADER):
+            raise ValueError("is of another version of memlake", "sweep the files again into another results file")
+        if not content.startswith(_HEADER):
+            raise ValueError("is no results file of a sweep", "name a file that memlake sweep wrote with --results")
+        lines = [line + b"\n" for line in content.split(b"\n")]
+        lines[-1] = lines[-1][:-1]  # what is behind the last line break
+        lines = lines if lines[-1] else lines[:-1]
+        found = cls(length=len(_HEADER))
+        for number, line in enumerate(lines[1:], start=2):
+            parts = _parsed(line)
+            if parts is None and number == len(lines):
+                found.has_dropped = True
+            elif parts is None:
+                raise ValueError(
+                    f"is damaged: line {number} of {len(lines)} is not what a sweep wrote",
+                    "remove that line, or name another file",
+                )
+            else:
+                if "sweep" in parts:
+                    found.sweep = parts["sweep"]
+                else:
+                    found.rows.setdefault(parts["key"], parts["row"])
+                found.length += len(line)
+        return found
 
 
 class ResultsFile:
@@ -34,6 +86,7 @@ class ResultsFile:
 
     Attributes:
         rows: the rows by their keys.
+        sweep: the description of the last sweep that used the file; None if there is none.
         has_dropped: whether the last line was not whole and was dropped.
 
     Raises:
@@ -43,6 +96,7 @@ class ResultsFile:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fsdecode(path)
         self.rows: dict[str, dict[str, Any]] = {}
+        self.sweep: dict[str, Any] | None = None
         self.has_dropped = False
         self._length = 0
         try:
@@ -76,8 +130,18 @@ class ResultsFile:
             SweepError: if the file cannot be written. It then has what it had before.
         """
         new = {key: row for key, row in rows.items() if key not in self.rows}
-        self._append(b"".join(_line(key, row) for key, row in new.items()))
+        self._append(b"".join(_line({"key": key, "row": row}) for key, row in new.items()))
         self.rows |= new
+
+    def describe(self, sweep: dict[str, Any]) -> None:
+        """Adds the description of a sweep, unless the last one is the same.
+
+        Raises:
+            SweepError: if the file cannot be written. It then has what it had before.
+        """
+        if sweep != self.sweep:
+            self._append(_line({"sweep": sweep}))
+            self.sweep = sweep
 
     def _lock(self) -> None:
         try:
@@ -96,28 +160,15 @@ class ResultsFile:
             self._truncate(0)
             self._append(_HEADER)
             return
-        if not content.startswith(_HEADER):
-            raise self._problem(
-                "is no results file of a sweep", "name another file with --results; this one was left as it is"
-            )
-        lines = [line + b"\n" for line in content.split(b"\n")]
-        lines[-1] = lines[-1][:-1]  # what is behind the last line break
-        lines = lines if lines[-1] else lines[:-1]
-        self._length = len(_HEADER)
-        for number, line in enumerate(lines[1:], start=2):
-            found = _parsed(line)
-            if found is None and number == len(lines):
-                self.has_dropped = True
-                self._truncate(self._length)
-            elif found is None:
-                raise self._problem(
-                    f"is damaged: line {number} of {len(lines)} is not what a sweep wrote",
-                    "remove that line, or name another file with --results; this one was left as it is",
-                )
-            else:
-                key, row = found
-                self.rows.setdefault(key, row)
-                self._length += len(line)
+        try:
+            found = ResultsContent.parsed(content)
+        except ValueError as error:
+            what, hint = error.args
+            raise self._problem(what, f"{hint}; this one was left as it is") from None
+        self.rows, self.sweep, self.has_dropped = found.rows, found.sweep, found.has_dropped
+        self._length = found.length
+        if found.has_dropped:
+            self._truncate(self._length)
 
     def _append(self, data: bytes) -> None:
         try:
@@ -151,18 +202,19 @@ def _opened(path: str) -> int:
     return descriptor
 
 
-def _line(key: str, row: dict[str, Any]) -> bytes:
-    body = json.dumps({"key": key, "row": row}, allow_nan=False).encode()[1:] + b"\n"
+def _line(content: dict[str, Any]) -> bytes:
+    body = json.dumps(content, allow_nan=False).encode()[1:] + b"\n"
     return _CHECK % zlib.crc32(body) + body
 
 
-def _parsed(line: bytes) -> tuple[str, dict[str, Any]] | None:
-    """Returns the key and the row of a line; None if the line is not whole."""
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    """Returns what a line has; None if the line is not whole."""
     body = line[_CHECK_LENGTH:]
     if not line.endswith(b"\n") or line[:_CHECK_LENGTH] != _CHECK % zlib.crc32(body):
         return None
     try:
         found = json.loads(line)
-        return (found["key"], found["row"]) if isinstance(found["row"], dict) else None
-    except (ValueError, KeyError):
+    except ValueError:
         return None
+    is_result = isinstance(found.get("key"), str) and isinstance(found.get("row"), dict)
+    return found if is_result or isinstance(found.get("sweep"), dict) else None

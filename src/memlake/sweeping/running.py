@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memlake._native import __version__
 from memlake.errors import TraceError
 from memlake.jobs.answer import Unreadable
 from memlake.jobs.rank_files import ranks
 from memlake.replaying.event_mode import EventMode
+from memlake.sweeping.basis import basis_of_results
+from memlake.sweeping.description import description_of
 from memlake.sweeping.digests import digests_of
 from memlake.sweeping.engines import engine_of
 from memlake.sweeping.result import Sweep, SweepFile
@@ -72,6 +74,7 @@ def sweep(
     found = ranks(files, device=device)
     settings = chosen_settings(policies, capacities, limit, reserve)
     mode = str(EventMode.parse(events))
+    basis = basis_of_results()
     paths = [file.path for file in found.files]
     chosen = engine_of(engine, address, paths)
     with ExitStack() as stack:
@@ -80,11 +83,14 @@ def sweep(
         unreadable = {path: str(digest) for path, digest in digests.items() if not isinstance(digest, str)}
         known = {path: digest for path, digest in digests.items() if isinstance(digest, str)}
         keys = {
-            (digest, setting): key_of(__version__, digest, device, mode, setting)
+            (digest, setting): key_of(basis, digest, device, mode, setting.to_json())
             for digest in known.values()
             for setting in settings
         }
+        describe = partial(description_of, found, known, settings, basis, device, mode)
         rows: dict[str, Row] = {} if store is None else store.rows
+        if store is not None and describe((store.sweep or {}).get("unreadable", {})) != store.sweep:
+            store.describe(describe(unreadable))
         tasks = _tasks(known, settings, keys, rows, device, mode)
         done = len(keys) - sum(len(task.settings) for task in tasks)
         if progress is not None and done:
@@ -107,6 +113,8 @@ def sweep(
                 done += len(task.settings)
                 if progress is not None:
                     progress(done, len(keys))
+        if store is not None:
+            store.describe(describe(unreadable))
     good = [file for file in found.files if file.path not in unreadable]
     if not good:
         reasons = [unreadable[path] for path in paths]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from memlake.sweeping.result import Sweep
 
-__all__ = ["COLUMNS", "check_table", "save_table"]
+__all__ = ["COLUMNS", "check_table", "import_pyarrow", "save_table"]
 
 COLUMNS = {
     "rank": "int64",
@@ -89,7 +89,7 @@ def _writer_of(target: Path) -> Callable[[list[dict[str, Any]], BinaryIO], None]
     if target.name.endswith(".csv"):
         return _write_csv
     if target.name.endswith(".parquet"):
-        _import_pyarrow()
+        import_pyarrow("writing")
         return _write_parquet
     raise ConfigError(f"{target.name[:80]!r} does not say in which format to write; hint: end it with .csv or .parquet")
 
@@ -103,14 +103,22 @@ def _write_csv(rows: list[dict[str, Any]], file: BinaryIO) -> None:
 
 
 def _write_parquet(rows: list[dict[str, Any]], file: BinaryIO) -> None:
-    pyarrow, parquet = _import_pyarrow()
+    pyarrow, parquet = import_pyarrow("writing")
     schema = pyarrow.schema([(name, getattr(pyarrow, kind)()) for name, kind in COLUMNS.items()])
     shown = [row | {"file": row["file"].encode(errors="surrogateescape").decode(errors="replace")} for row in rows]
     parquet.write_table(pyarrow.Table.from_pylist(shown, schema), file, compression="zstd")
 
 
-def _import_pyarrow() -> tuple[Any, Any]:
+def import_pyarrow(action: str) -> tuple[Any, Any]:
+    """Returns the modules ``pyarrow`` and ``pyarrow.parquet``.
+
+    Args:
+        action: what they are needed for: ``"writing"`` or ``"reading"``.
+
+    Raises:
+        ConfigError: if they are not installed.
+    """
     try:
         return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError as error:
-        raise ConfigError("writing Parquet needs pyarrow; hint: pip install 'memlake[parquet]'") from error
+        raise ConfigError(f"{action} Parquet needs pyarrow; hint: pip install 'memlake[parquet]'") from error

@@ -80,17 +80,17 @@ class Answer:
         return cls(tuple(given["rows"]), given["error"], given["needs_content"])
 
 
-def key_of(version: str, digest: str, device: int | None, events: str, setting: Setting) -> str:
-    """Returns what a result is known by: equal for equal content of the file, equal settings and equal versions.
+def key_of(basis: str, digest: str, device: int | None, events: str, setting: dict[str, Any]) -> str:
+    """Returns what a result is known by: equal for equal content of the file, equal settings and an equal basis.
 
     Args:
-        version: the version of memlake.
+        basis: the code and the costs behind the result; see `memlake.sweeping.basis`.
         digest: the SHA-256 of the content of the file.
         device: the device of a snapshot.
         events: when events are complete.
-        setting: the policy and its device.
+        setting: the policy and its device, as `Setting.to_json` returned it.
     """
-    parts = [ROW_VERSION, version, digest, device, events, setting.to_json()]
+    parts = [ROW_VERSION, basis, digest, device, events, setting]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -117,6 +117,10 @@ def _answer_of(task: Task, content: bytes | None) -> Answer:
         return Answer(needs_content=True)
     except MemlakeError as error:
         return Answer(error=str(error))
+    if trace.num_allocations == 0:
+        hint = "was the history recorded before the program allocated, and is it the right --device?"
+        reason = "has no allocations, so there is nothing to replay"
+        return Answer(error=str(TraceFileError(reason, task.path, hint=hint)))
     return Answer(tuple(_rows_of(trace, task)))
 
 
@@ -136,7 +140,7 @@ def _trace_of(task: Task, content: bytes) -> Trace:
 def changed(path: str) -> TraceFileError:
     """Returns the error for a file that has another content than at the beginning of the sweep."""
     return TraceFileError(
-        "changed during the sweep", path, hint="hint: run the sweep again when the program that writes it has finished"
+        "changed during the sweep", path, hint="run the sweep again when the program that writes it has finished"
     )
 
 

@@ -63,7 +63,7 @@ def test_the_table_is_written_once_and_replaced_only_on_demand(folder, capsys):
         assert len(list(csv.DictReader(file))) == 12
     assert "memlake: wrote table.csv" in capsys.readouterr().err
     assert main(command) == 2
-    assert "exists; choose another name, or replace it with --force" in capsys.readouterr().err
+    assert "exists; hint: choose another name, or replace it with --force" in capsys.readouterr().err
     assert main([*command, "--force"]) == 0
 
 
@@ -167,9 +167,9 @@ def test_on_a_terminal_it_shows_progress_and_ctrl_c_ends_it_with_130_and_the_res
     assert b"memlake: interrupted" in shown
     assert b"Traceback" not in shown
     lines = (tmp_path / "memlake_sweep.jsonl").read_text().splitlines()
-    assert 1 < len(lines) < 81
+    assert 2 < len(lines) < 82
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     after = (tmp_path / "memlake_sweep.jsonl").read_text().splitlines()
     assert after[: len(lines)] == lines
-    assert len(set(after)) == len(after) == 81
+    assert len(set(after)) == len(after) == 82

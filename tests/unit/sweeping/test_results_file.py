@@ -46,7 +46,7 @@ def test_a_key_is_written_once(written):
 
 def test_every_line_is_json(written):
     header, *lines = [json.loads(line) for line in written.read_text().splitlines()]
-    assert header == {"format": "memlake sweep results", "version": 1}
+    assert header == {"format": "memlake sweep results", "version": 2}
     assert {line["key"]: line["row"] for line in lines} == ROWS
 
 
