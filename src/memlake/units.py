@@ -45,9 +45,11 @@ def parse_bytes(size: Size, *, of: int | None = None, what: str = "size", round_
     """
     nbytes = _parse_text(size, of, what, round_down) if isinstance(size, str) else _parse_number(size, what)
     if nbytes < 0:
-        raise ConfigError(f"{what} must not be negative, got {size!r}")
+        raise ConfigError(f'{what} must not be negative, got {size!r}; hint: write for instance "4GiB"')
     if nbytes > LARGEST_SIZE:
-        raise ConfigError(f"{what} {_shorten(size)} is larger than any memory (at most {LARGEST_SIZE} bytes)")
+        raise ConfigError(
+            f"{what} {_shorten(size)} is larger than any memory; hint: at most {LARGEST_SIZE} bytes are possible"
+        )
     return nbytes
 
 
@@ -74,7 +76,7 @@ def _parse_number(size: object, what: str) -> int:
 def _parse_text(size: str, of: int | None, what: str, round_down: bool) -> int:
     match = _SIZE.fullmatch(size.strip().lower())
     if match is None:
-        raise ConfigError(f'{what} {_shorten(size)} is not a size; write for instance "4GiB", "512MB" or 4096')
+        raise ConfigError(f'{what} {_shorten(size)} is not a size; hint: write for instance "4GiB", "512MB" or 4096')
     sign, digits, exponent, unit = match.groups()
     # Whole numbers throughout: a float would round sizes above 2^53.
     whole, _, fraction = digits.partition(".")
@@ -83,18 +85,20 @@ def _parse_text(size: str, of: int | None, what: str, round_down: bool) -> int:
     denominator: int = 10 ** len(fraction)
     if unit == "%":
         if of is None:
-            raise ConfigError(f"{what} {_shorten(size)} is a share, but there is no whole to take it from")
+            raise ConfigError(
+                f"{what} {_shorten(size)} is a share, but there is no whole to take it from; hint: give bytes"
+            )
         if numerator > 100 * denominator:
-            raise ConfigError(f"{what} {_shorten(size)} is more than the whole")
+            raise ConfigError(f"{what} {_shorten(size)} is more than the whole; hint: give 100% or less")
         nbytes = numerator * of // (100 * denominator)
     elif unit in _UNITS:
         nbytes, rest = divmod(numerator * _UNITS[unit], denominator)
         if rest and not round_down:
-            raise ConfigError(f"{what} {_shorten(size)} is not a whole number of bytes")
+            raise ConfigError(f"{what} {_shorten(size)} is not a whole number of bytes; hint: give fewer decimals")
     else:
         raise ConfigError(
             f"{what} {_shorten(size)} has the unknown unit {unit!r}; "
-            "known: B, KB, MB, GB, TB, PB, KiB, MiB, GiB, TiB, PiB"
+            "hint: known are B, KB, MB, GB, TB, PB, KiB, MiB, GiB, TiB, PiB"
         )
     return -nbytes if sign == "-" else nbytes
 

@@ -19,15 +19,16 @@ memlake_pool* make_pool(const std::string& more) {
 
 PROCESS_TEST(a_configuration_that_makes_no_sense_is_refused_with_its_reason) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"polcy:caching", "unknown key 'polcy' in a configuration; did you mean policy?"},
+      {"polcy:caching", "unknown key 'polcy' in a configuration; hint: did you mean policy?"},
       {"polcy:caching", "known: policy, limit, driver, devices, memory, backing, spill, aliasing"},
-      {"policy:best", "no policy is named 'best'; known: lake, caching, expandable, stitch, direct, driver, or keys"},
-      {"cacheing", "no policy is named 'cacheing'; did you mean caching?"},
+      {"policy:best",
+       "no policy is named 'best'; hint: known: lake, caching, expandable, stitch, direct, driver, or keys"},
+      {"cacheing", "no policy is named 'cacheing'; hint: did you mean caching?"},
       {"limit:1GiB,stitch", "cannot read 'stitch'"},
       {"policy:\x1b[31m", "no policy is named '\\x1b[31m'"},
       {"driver:/\x1b[31m", "got '/\\x1b[31m'"},
       {"policy:", "cannot read"},
-      {"policy:caching;limit:5", "no policy is named 'caching;limit:5'; known"},
+      {"policy:caching;limit:5", "no policy is named 'caching;limit:5'; hint: known"},
       {",", "cannot read"},
       {":5", "cannot read"},
       {"limit:lots", "limit must be a size such as 4GiB"},

@@ -64,8 +64,8 @@ const PolicyEntry& policy_named(std::string_view name) {
     known.push_back(entry->name);
     all += entry->name + ", ";
   }
-  throw Error(ErrorKind::config, "no policy is named " + shown(name) + "; " + hint(lower, known) + "known: " + all +
-                                     "or keys of PyTorch such as \"max_split_size_mb:128\"");
+  throw Error(ErrorKind::config, "no policy is named " + shown(name) + "; hint: " + hint(lower, known) +
+                                     "known: " + all + "or keys of PyTorch such as \"max_split_size_mb:128\"");
 }
 
 /// The policy that a flag chooses; null if the setting is no flag.
@@ -97,7 +97,7 @@ const PolicyEntry* flagged_policy(const Setting& setting) {
     for (const RefusedKey& known : entry->refused) effective.emplace_back(known.key);
   }
   throw Error(ErrorKind::config,
-              "unknown key " + shown(key) + " in a configuration; " + hint(key, effective) + "known: " + all);
+              "unknown key " + shown(key) + " in a configuration; hint: " + hint(key, effective) + "known: " + all);
 }
 
 /// Why a policy does not take a key.

@@ -34,7 +34,7 @@ def chosen_policies(
         return tuple(usual) if own is None else (own, *_with_settings_of(own, usual))
     given = [policies] if isinstance(policies, str | Options) else list(policies)
     if not given:
-        raise ConfigError(f"policies is empty; leave it out for all of them: {', '.join(known_policies())}")
+        raise ConfigError(f"policies is empty; hint: leave it out for all of them: {', '.join(known_policies())}")
     return tuple(dict.fromkeys(resolve_policy(policy) for policy in given))
 
 

@@ -172,7 +172,7 @@ def told_device(capacity: Size | None, reserve: Size | None) -> tuple[int | None
         ConfigError: if an argument cannot be used, or there is a reserve without a capacity.
     """
     if reserve is not None and capacity is None:
-        raise ConfigError("reserve is a part of the memory of the device: give that, too, with capacity")
+        raise ConfigError("reserve is a part of the memory of the device; hint: give that, too, with capacity")
     kept = CONTEXT_RESERVE if reserve is None else parse_bytes(reserve, what="reserve", round_down=True)
     return (None, "", kept) if capacity is None else (*whole_device(capacity), kept)
 

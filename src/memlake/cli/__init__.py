@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code."""
     # Python has no stdout if its descriptor was closed before the program started.
     if sys.stdout is None:
-        _complain("stdout is closed, so there is no place for the result")
+        _complain("stdout is closed, so there is no place for the result; hint: run it with a stdout, such as > FILE")
         return _BAD_INPUT
     try:
         code = _run(arguments)
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         _give_up_stdout()
         what = "cannot write the result" if error.filename is None else f"cannot use {error.filename!r}"
-        _complain(f"{what}: {error.strerror or error}")
+        _complain(f"{what}: {error.strerror or error}; hint: is there room, and may you use it?")
         return _BAD_INPUT
     except KeyboardInterrupt:
         print("memlake: interrupted", file=sys.stderr)

@@ -97,9 +97,9 @@ def _check_forms(arguments: argparse.Namespace) -> None:
         name for name, is_given in (("--steps", arguments.steps), ("--never-freed", arguments.never_freed)) if is_given
     ]
     if len(alone) > 1:
-        raise ConfigError("--steps and --never-freed are two questions; ask one at a time")
+        raise ConfigError("--steps and --never-freed are two questions; hint: ask one at a time")
     if alone and arguments.b is not None:
-        raise ConfigError(f"{alone[0]} is about one file; leave {arguments.b[:80]!r} or {alone[0]} out")
+        raise ConfigError(f"{alone[0]} is about one file; hint: leave {arguments.b[:80]!r} or {alone[0]} out")
     if not alone and arguments.b is None:
         raise ConfigError(
             "one file has nothing to be compared with; give a second file, --steps 3 7 for two steps of it, or "
@@ -120,12 +120,14 @@ def _devices(text: str | None) -> tuple[str | None, str | None]:
         return None, None
     parts = text.split(",")
     if len(parts) > 2 or not all(part.isascii() and part.isdigit() and len(part) <= 6 for part in parts):
-        raise ConfigError(f"--device must be a device's number, or two such as 0,1, got {text[:60]!r}")
+        raise ConfigError(f"--device must be a device's number, or two, got {text[:60]!r}; hint: --device 0,1")
     numbers = [str(int(part)) for part in parts]
     return numbers[0], numbers[-1]
 
 
 def _count(option: str, text: str, least: int, most: int) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and least <= int(text) <= most):
-        raise ConfigError(f"{option} must be a number from {least} to {most}, got {text[:60]!r}")
+        raise ConfigError(
+            f"{option} must be a number from {least} to {most}, got {text[:60]!r}; hint: {option} {least}"
+        )
     return int(text)

@@ -84,12 +84,14 @@ def _measure(arguments: argparse.Namespace) -> int:
     found = {str(device.ordinal): device for device in devices()}
     if arguments.device not in found:
         known = ", ".join(found) or "none: there is no GPU here"
-        raise ConfigError(f"there is no device {arguments.device[:20]!r}; the devices are {known}")
+        raise ConfigError(f"there is no device {arguments.device[:20]!r}; hint: the devices are {known}")
     with Progress("measuring"):
         report = measure(found[arguments.device])
     try:
         report.save(arguments.measure)
     except OSError as error:
-        raise ConfigError(f"the report cannot be written: {error}") from None
+        raise ConfigError(
+            f"the report cannot be written: {error}; hint: name a file in a folder that you may write to"
+        ) from None
     _show(report, arguments)
     return 0

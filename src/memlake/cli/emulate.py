@@ -130,16 +130,20 @@ def add_to(commands: _Commands) -> None:
 def _run(arguments: argparse.Namespace) -> NoReturn:
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not command:
-        raise ConfigError("no program to run; write it behind --, for instance: memlake emulate -- python test.py")
+        raise ConfigError("no program to run; hint: write it behind --, for instance memlake emulate -- python test.py")
     program = shutil.which(command[0])
     if program is None:
-        raise ConfigError(f"cannot run {command[0]!r}: there is no such program")
+        raise ConfigError(
+            f"cannot run {command[0]!r}: there is no such program; hint: install it, or name it with its folder"
+        )
     settings = _settings(arguments)
     _check(settings)
     try:
         os.execve(program, command, os.environ | _environment(settings))
     except OSError as error:
-        raise ConfigError(f"cannot run {program!r}: {error.strerror}") from None
+        raise ConfigError(
+            f"cannot run {program!r}: {error.strerror}; hint: is it a program that you may run?"
+        ) from None
 
 
 def _sizes(text: str) -> str | list[str]:
@@ -203,13 +207,16 @@ def _whole_number(option: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ConfigError(f"{option} must be a whole number, got {text!r}") from None
+        raise ConfigError(f"{option} must be a whole number, got {text!r}; hint: {option} 2") from None
 
 
 def _ledger_file(name: str) -> str:
     path = Path(name).resolve()  # the program may change its directory
     if "," in str(path):
-        raise ConfigError(f"the ledger's file name must not contain ',': {str(path)!r}")
+        raise ConfigError(f"the ledger's file name must not contain ',': {str(path)!r}; hint: choose another name")
     if not os.access(path.parent, os.W_OK):
-        raise ConfigError(f"cannot write the ledger to {str(path)!r}: the folder does not exist or is not writable")
+        raise ConfigError(
+            f"cannot write the ledger to {str(path)!r}: the folder does not exist or is not writable; "
+            "hint: name a file in a folder that you may write to"
+        )
     return str(path)

@@ -22,13 +22,17 @@ def refuse_to_replace(name: str, force: bool, example: str) -> None:
     """
     out = Path(name)
     try:
+        if "\0" in name:
+            raise ValueError("it has a NUL character")
         exists = out.exists() or out.is_symlink()
         is_folder = out.is_dir()
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{str(out)[:80]!r} is no name of a file: {error}") from None
+        raise ConfigError(
+            f"{str(out)[:80]!r} is no name of a file: {error}; hint: choose another one"
+        ) from None
     if is_folder:
-        raise ConfigError(f"{str(out)!r} is a directory; name a file in it, such as {example}")
+        raise ConfigError(f"{str(out)!r} is a directory; hint: name a file in it, such as {str(out / example)!r}")
     if exists and not force:
-        raise ConfigError(f"{str(out)!r} exists; choose another name, or replace it with --force")
+        raise ConfigError(f"{str(out)!r} exists; hint: choose another name, or replace it with --force")
     if not out.absolute().parent.is_dir():
-        raise ConfigError(f"there is no directory {str(out.parent)!r} for {out.name!r}")
+        raise ConfigError(f"there is no directory {str(out.parent)!r} for {out.name!r}; hint: make it first")

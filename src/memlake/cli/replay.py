@@ -77,5 +77,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _samples(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 7):
-        raise ConfigError(f"--timeline must be a whole number of samples, at most 7 digits, got {text[:60]!r}")
+        raise ConfigError(
+            f"--timeline must be a whole number of samples, at most 7 digits, got {text[:60]!r}; hint: --timeline 100"
+        )
     return int(text)

@@ -90,5 +90,5 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and 1 <= int(text) <= _MOST_SITES):
-        raise ConfigError(f"--sites must be a number from 1 to {_MOST_SITES}, got {text[:60]!r}")
+        raise ConfigError(f"--sites must be a number from 1 to {_MOST_SITES}, got {text[:60]!r}; hint: --sites 20")
     return int(text)

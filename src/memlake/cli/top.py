@@ -95,7 +95,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = math.nan
     if not 0.05 <= seconds <= 3600:
-        raise ConfigError(f"--interval must be between 0.05 and 3600 seconds, got {text[:60]!r}")
+        raise ConfigError(f"--interval must be between 0.05 and 3600 seconds, got {text[:60]!r}; hint: --interval 1")
     return seconds
 
 

@@ -76,23 +76,29 @@ def load_trace(arguments: argparse.Namespace) -> Trace:
     name: str = arguments.trace
     device = device_of(arguments)
     if not name:
-        raise ConfigError("the trace's name is empty; give a file, or the name of an example")
+        raise ConfigError("the trace's name is empty; hint: give a file, or the name of an example")
     is_there = _is_there(name)
     examples = example_traces()
     if not is_there and name in examples:
         if device is not None:
-            raise ConfigError(f"{name!r} is an example, which has no devices to choose from; leave --device out")
+            raise ConfigError(f"{name!r} is an example, which has no devices to choose from; hint: leave --device out")
         return load_example(name)
     if not is_there and "\0" in name:
-        raise ConfigError("the trace's name has a NUL character, which no file name has")
+        raise ConfigError(
+            "the trace's name has a NUL character, which no file name has; hint: give a file, or the name of an example"
+        )
     if not is_there:
         shown = name if len(name) <= 80 else name[:77] + "..."
-        raise ConfigError(f"there is no file {shown!r}, and no such example; examples: {', '.join(examples)}")
+        raise ConfigError(
+            f"there is no file {shown!r}, and no such example; hint: give a file, or an example: {', '.join(examples)}"
+        )
     try:
         with Progress("reading", format_bytes) as progress:
             return Trace.load(name, device=device, progress=progress)
     except OSError as error:
-        raise TraceError(f"cannot read {name!r}: {error.strerror or error}") from None
+        raise TraceError(
+            f"cannot read {name!r}: {error.strerror or error}; hint: give a file that you may read"
+        ) from None
 
 
 def _is_there(name: str) -> bool:
@@ -119,5 +125,5 @@ def device_of(arguments: argparse.Namespace) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 6):
-        raise ConfigError(f"--device must be a device's number, such as 0, got {text[:60]!r}")
+        raise ConfigError(f"--device must be a device's number, got {text[:60]!r}; hint: --device 0")
     return int(text)

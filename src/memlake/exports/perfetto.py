@@ -16,6 +16,7 @@ import numpy as np
 from memlake.analysis import compare, overview
 from memlake.analysis.live_rows import live_after_rows
 from memlake.errors import ConfigError
+from memlake.replaying.capacity import refuse_below_largest
 from memlake.trace import Op
 from memlake.trace.columns import is_free
 from memlake.trace.live_bytes import rounded
@@ -67,10 +68,11 @@ def save_perfetto(trace: Trace, path: str | os.PathLike[str], capacity: Size | N
     """
     target = Path(path)
     if not is_perfetto_name(target):
-        raise ConfigError(f"{target.name!r} does not end with {' or '.join(ENDINGS)}")
+        raise ConfigError(f"{target.name!r} is no name for Perfetto; hint: end it with {' or '.join(ENDINGS)}")
     if trace.num_allocations == 0:
         raise ConfigError("the trace has no allocations, so there is nothing to draw; hint: is it the right --device?")
-    text = json.dumps({"traceEvents": list(perfetto_events(trace, capacity)), "displayTimeUnit": "ms"})
+    events = list(perfetto_events(trace, capacity, target.name))
+    text = json.dumps({"traceEvents": events, "displayTimeUnit": "ms"})
     content = text.encode()
     if target.name.endswith(".gz"):
         content = gzip.compress(content, 6, mtime=0)
@@ -84,10 +86,15 @@ def save_perfetto(trace: Trace, path: str | os.PathLike[str], capacity: Size | N
         raise
 
 
-def perfetto_events(trace: Trace, capacity: Size | None = None) -> Iterator[dict[str, Any]]:
-    """Yields the events of the file. Times are microseconds since the first row."""
+def perfetto_events(trace: Trace, capacity: Size | None = None, name: str = "trace") -> Iterator[dict[str, Any]]:
+    """Yields the events of the file. Times are microseconds since the first row; the trace is `name` in errors.
+
+    Raises:
+        ConfigError: if the capacity cannot be used.
+    """
     times = _times(trace)
     compared = compare(trace, capacity, timeline=_SAMPLES)
+    refuse_below_largest(trace, compared.capacity, name)
     found = overview(trace, steps=True)
     yield _named("process_name", 0, f"memlake, device of {compared.capacity} bytes")
     yield _named("thread_name", 1, "steps")

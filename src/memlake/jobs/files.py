@@ -65,7 +65,7 @@ class FoundFiles:
             self._seen.add(place)
         self.paths.append(path)
         if len(self.paths) > MOST_FILES:
-            raise ConfigError(f"these are more than {MOST_FILES} files; name fewer, for instance with a pattern")
+            raise ConfigError(f"these are more than {MOST_FILES} files; hint: name fewer, for instance with a pattern")
 
 
 def has_wildcard(name: str) -> bool:
@@ -89,7 +89,9 @@ def find_files(given: Iterable[str | os.PathLike[str]]) -> FoundFiles:
         name = os.fsdecode(one)
         if not name or "\0" in name:
             what = "has a NUL character" if name else "is empty"
-            raise ConfigError(f"the name of a file {what}; give files, a folder, or a pattern such as 'rank*.pickle'")
+            raise ConfigError(
+                f"the name of a file {what}; hint: give files, a folder, or a pattern such as 'rank*.pickle'"
+            )
         if os.path.isdir(name):  # noqa: PTH112  Path() refuses names that are too long with another exception
             _add_folder(name, found)
         elif os.path.lexists(name):
@@ -101,7 +103,7 @@ def find_files(given: Iterable[str | os.PathLike[str]]) -> FoundFiles:
         else:
             raise MissingFileError(name)
     if not found.paths:
-        raise ConfigError("no files were given; give files, a folder, or a pattern such as 'rank*.pickle'")
+        raise ConfigError("no files were given; hint: give files, a folder, or a pattern such as 'rank*.pickle'")
     return found
 
 
@@ -119,7 +121,9 @@ def _add_folder(folder: str, found: FoundFiles) -> None:
                 else:
                     found.add(entry.path)
     except OSError as error:
-        raise TraceFileError(f"cannot be read: {error.strerror or error}", folder) from None
+        raise TraceFileError(
+            f"cannot be read: {error.strerror or error}", folder, hint="give a folder that you may read"
+        ) from None
     if len(found.paths) + found.num_repeated > num_before:
         return
     others = found.num_ignored - ignored_before
@@ -128,7 +132,7 @@ def _add_folder(folder: str, found: FoundFiles) -> None:
         has = f"its {others} other file{'s are' if others != 1 else ' is'} ignored"
     raise ConfigError(
         f"{_short(folder)} is a directory without snapshots: no file in it has a name that ends with .pickle, .pkl or "
-        f".npz (or these with .gz), and {has}; {_hint(folder, sorted(folders))}"
+        f".npz (or these with .gz), and {has}; hint: {_hint(folder, sorted(folders))}"
     )
 
 
@@ -170,11 +174,13 @@ def _add_matching(pattern: str, found: FoundFiles) -> None:
             else:
                 found.add(str(path))
     except (OSError, ValueError, NotImplementedError, RecursionError) as error:
-        raise ConfigError(f"the pattern {_short(pattern)} cannot be used: {error}") from None
+        raise ConfigError(
+            f"the pattern {_short(pattern)} cannot be used: {error}; hint: give files, or a folder"
+        ) from None
     if len(found.paths) + found.num_repeated == num_before:
         only = f", only {num_folders} folder{'s' * (num_folders != 1)}" if num_folders else ""
         raise ConfigError(
-            f"no file matches the pattern {_short(pattern)}{only}; a folder by its name means all snapshots in it"
+            f"no file matches the pattern {_short(pattern)}{only}; hint: a folder by its name means all snapshots in it"
         )
 
 

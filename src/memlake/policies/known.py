@@ -58,7 +58,7 @@ def policy(text: str) -> Options:
     if len(stripped) > 1 and stripped[0] in "\"'" and stripped[-1] == stripped[0]:
         stripped = stripped[1:-1]
     if not stripped:
-        raise ConfigError(f"no policy is named {text[:60]!r}; known: {', '.join(known)}")
+        raise ConfigError(f"no policy is named {text[:60]!r}; hint: known are {', '.join(known)}")
     name, settings = _native.parse_policy(stripped)
     return known[name]._from_settings(settings)
 

@@ -30,17 +30,22 @@ def load_costs(path: str | os.PathLike[str]) -> dict[str, float]:
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"the costs in {os.fspath(path)!r} cannot be read: {error}") from None
+        raise ConfigError(
+            f"the costs in {os.fspath(path)!r} cannot be read: {error}; hint: give a file that you may read, with JSON"
+        ) from None
     costs = content.get("costs", content) if isinstance(content, dict) else None
     known = _native.cost_model()
     if not isinstance(costs, dict) or not costs or not set(costs) <= set(known):
         raise ConfigError(
-            f"{os.fspath(path)!r} has no costs of driver calls; give a report of `make test-gpu`, or an object with "
-            f"some of {', '.join(known)}"
+            f"{os.fspath(path)!r} has no costs of driver calls; hint: give a report of `make test-gpu`, or an object "
+            f"with some of {', '.join(known)}"
         )
     for name, value in costs.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-            raise ConfigError(f"the cost {name!r} in {os.fspath(path)!r} is not a number of microseconds: {value!r}")
+            raise ConfigError(
+                f"the cost {name!r} in {os.fspath(path)!r} is not a number of microseconds: {value!r}; hint: "
+                "give a number of at least 0"
+            )
     return {name: float(value) for name, value in costs.items()}
 
 

@@ -33,7 +33,9 @@ class EventMode(NamedTuple):
         if isinstance(text, str) and (match := re.fullmatch(r"lag:([0-9]{1,18})", text)):
             return cls("lag", int(match[1]))
         shown = repr(text)[:60]
-        raise ConfigError(f'events must be "immediate", "recorded" or "lag:N" (N rows later), got {shown}')
+        raise ConfigError(
+            f'events must be "immediate", "recorded" or "lag:N", got {shown}; hint: "lag:8" means 8 rows later'
+        )
 
     def __str__(self) -> str:
         return f"lag:{self.lag}" if self.kind == "lag" else self.kind

@@ -45,7 +45,10 @@ class Gpu:
         """
         kept = CONTEXT_RESERVE if reserve is None else parse_bytes(reserve, what="reserve", round_down=True)
         if kept >= self.nbytes:
-            raise ConfigError(f"reserve {format_bytes(kept)} leaves nothing of the {self.total} of {self.name}")
+            raise ConfigError(
+                f"reserve {format_bytes(kept)} leaves nothing of the {self.total} of {self.name}; "
+                "hint: give a smaller one"
+            )
         return self.nbytes - kept
 
 

@@ -7,7 +7,11 @@ import os
 
 from memlake.errors import TraceError
 
-__all__ = ["MissingFileError", "TraceFileError", "shorten"]
+__all__ = ["NOT_READABLE", "MissingFileError", "TraceFileError", "shorten"]
+
+
+NOT_READABLE = "give a file that you may read"
+"""The hint for a file that the system does not let this user read."""
 
 
 class TraceFileError(TraceError):
@@ -39,14 +43,14 @@ class TraceFileError(TraceError):
     def __str__(self) -> str:
         where = ": ".join(part for part in (self.path, self.place) if part is not None)
         text = f"{where}: {self.reason}" if where else self.reason
-        return f"{text}; {self.hint}" if self.hint else text
+        return f"{text}; hint: {self.hint}" if self.hint else text
 
 
 class MissingFileError(TraceFileError, FileNotFoundError):
     """There is no such file. Python's own attributes `errno`, `strerror` and `filename` are set, too."""
 
     def __init__(self, path: str) -> None:
-        super().__init__("cannot be read: there is no such file", path)
+        super().__init__("cannot be read: there is no such file", path, hint="is the name right, and the folder?")
         self.errno = errno.ENOENT
         self.strerror = os.strerror(errno.ENOENT)
         self.filename = path

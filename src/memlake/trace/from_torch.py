@@ -70,7 +70,7 @@ def _choose(snapshot: Snapshot, device: int | None) -> int:
         return max(sorted(devices), key=lambda number: (devices[number].num_events, devices[number].num_segments))
     if device not in devices:
         known = ", ".join(str(number) for number in sorted(devices)[:20])
-        raise ConfigError(f"the snapshot says nothing of device {device}; it knows: {known}")
+        raise ConfigError(f"the snapshot says nothing of device {device}; hint: it knows {known}")
     return device
 
 

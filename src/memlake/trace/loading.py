@@ -49,7 +49,9 @@ def load(
         if name == "snapshot":
             return read_snapshot(source, device, progress)
         if device is not None:
-            raise ConfigError(f"device {device} was asked for, but only PyTorch snapshots know devices")
+            raise ConfigError(
+                f"device {device} was asked for, but only PyTorch snapshots know devices; hint: leave the device out"
+            )
         return _READERS[name](source)
     except MemoryError as error:
         raise TraceFileError("needs more memory than there is", str(path), hint="record a shorter trace") from error

@@ -68,7 +68,10 @@ def read_parquet(source: Source) -> Trace:
         known = file.schema_arrow.metadata or {}
         unpacked = sum(file.metadata.row_group(number).total_byte_size for number in range(file.num_row_groups))
         if unpacked > source.memory_limit:
-            raise source.error(f"unpacks to {unpacked} bytes, and {source.memory_limit} are allowed")
+            raise source.error(
+                f"unpacks to {unpacked} bytes, and {source.memory_limit} are allowed",
+                hint="raise memory_limit if you trust it",
+            )
         if b"memlake" not in known or not set(_COLUMNS) <= set(file.schema_arrow.names):
             raise source.error("is a Parquet file, but no trace that memlake wrote", hint="load what it was made of")
         table = file.read()
@@ -100,4 +103,4 @@ def _import_pyarrow() -> tuple[Any, Any]:
     try:
         return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError as error:
-        raise ConfigError("Parquet needs pyarrow: pip install memlake[parquet]") from error
+        raise ConfigError("Parquet needs pyarrow; hint: pip install 'memlake[parquet]'") from error

@@ -78,7 +78,9 @@ def check_name(target: Path) -> Format:
     """
     found = next((one for ending, one in FORMATS.items() if target.name.endswith(ending)), None)
     if found is None:
-        raise ConfigError(f"{target.name!r} does not say in which format to save; known: {', '.join(FORMATS)}")
+        raise ConfigError(
+            f"{target.name!r} does not say in which format to save; hint: end it with {', '.join(FORMATS)}"
+        )
     return found
 
 

@@ -9,7 +9,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
-from memlake.trace.failure import MissingFileError, TraceFileError
+from memlake.trace.failure import NOT_READABLE, MissingFileError, TraceFileError
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ __all__ = ["Source", "read_source"]
 
 Format = TypeVar("Format")
 
+DAMAGED = "the file may be damaged: copy it, or save it again"
+"""The hint for a file that begins as a trace and goes on as none."""
 # The bytes that are read first: enough to identify every format by its first bytes or its first line.
 HEAD = 64 * 1024
 GZIP_MAGIC = b"\x1f\x8b"
@@ -44,7 +46,7 @@ class Source:
     data: bytes
     memory_limit: int
 
-    def error(self, reason: str, place: str | None = None, hint: str = "") -> TraceFileError:
+    def error(self, reason: str, place: str | None = None, hint: str = DAMAGED) -> TraceFileError:
         """Returns the error for a fault of this file."""
         return TraceFileError(reason, self.path, place, hint)
 
@@ -162,7 +164,9 @@ def read_source(
     """
     name = os.fsdecode(path)
     if "\0" in name:
-        raise TraceFileError("is no file name: it contains a zero byte", name.replace("\0", "\\0"))
+        raise TraceFileError(
+            "is no file name: it contains a zero byte", name.replace("\0", "\\0"), hint="give the name of a file"
+        )
     try:
         _refuse_unless_regular(os.stat(path), name)  # noqa: PTH116  Path() would refuse names that os.stat explains
         # The file may have been replaced since os.stat, so it is opened without blocking and checked again.
@@ -186,7 +190,7 @@ def read_source(
     except FileNotFoundError as error:
         raise MissingFileError(name) from error
     except OSError as error:
-        raise TraceFileError(f"cannot be read: {error.strerror or error}", name) from error
+        raise TraceFileError(f"cannot be read: {error.strerror or error}", name, hint=NOT_READABLE) from error
 
 
 def _refuse_unless_regular(found: os.stat_result, name: str) -> None:

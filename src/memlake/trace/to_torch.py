@@ -277,7 +277,10 @@ def _replayed(trace: Trace) -> Recorded:
     """Returns what PyTorch's native allocator does for a trace if memory is never short."""
     capacity = max(_SMALLEST_DEVICE, 4 * trace.peak_live)
     if capacity > _LARGEST_DEVICE:
-        raise ConfigError(f"the trace has {trace.peak_live} bytes live at once, for which no device is large enough")
+        raise ConfigError(
+            f"the trace has {trace.peak_live} bytes live at once, for which no device is large enough; hint: choose "
+            "another format"
+        )
     outcome = _native.replay_record(
         _native.Driver.load(emulator_library()),
         CachingOptions().configuration,

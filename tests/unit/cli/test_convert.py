@@ -62,7 +62,7 @@ def test_an_existing_file_is_replaced_only_by_force(snapshot, tmp_path, capsys):
     out = tmp_path / "small.npz"
     out.write_text("precious")
     assert main(["convert", str(snapshot), str(out)]) == 2
-    assert "exists; choose another name, or replace it with --force" in capsys.readouterr().err
+    assert "exists; hint: choose another name, or replace it with --force" in capsys.readouterr().err
     assert out.read_text() == "precious"
     assert main(["convert", str(snapshot), str(out), "--force"]) == 0
     assert len(Trace.load(out)) == 1

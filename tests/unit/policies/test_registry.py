@@ -71,7 +71,7 @@ def test_one_text_names_a_policy_and_its_options(text, options):
         ("lake,limit:4GiB", "limit describes a pool and not its policy; give it to the pool instead"),
         ("driver:emulated", "driver describes a pool"),
         ("caching,expandable_segments:True", "policy and expandable_segments contradict each other"),
-        ("stitch,frag_limt:64MiB", "unknown key 'frag_limt' in a configuration; did you mean frag_limit?"),
+        ("stitch,frag_limt:64MiB", "unknown key 'frag_limt' in a configuration; hint: did you mean frag_limit?"),
         ("stitch,frag_limit:" + "9" * 40, "at most 9223372036854775807"),
         ("stitch,frag_limit:0." + "0" * 30 + "1G", "a whole number of bytes"),
         ("stitch,chunk_size:1MiB", "chunk_size must be whole MiB and at least 2 MiB, got '1MiB'"),
