@@ -12,6 +12,7 @@ from benchmarks.figures import Figure, Figures, Goal
 
 NUM_POOLS = 4
 NUM_STREAMS = 4
+NUM_BLOCKS = 1000
 REFRESHES_PER_SECOND = 10
 SECONDS = 5.0
 PASSES = 3
@@ -35,7 +36,7 @@ def measure() -> Figures:
     """CPU time per refresh with some pools of some streams each; what that is at ten refreshes a second."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_RUNTIME_DIR"] = folder
-        (device,) = memlake.emulate(memory="4GiB", backing="none")
+        (device,) = memlake.emulate(memory="64GiB", backing="none")
         pools = [memlake.Pool(device) for _ in range(NUM_POOLS)]
         streams = [device.create_stream() for _ in range(NUM_STREAMS)]
         buffers = [pool.allocate("8MiB", stream=stream) for pool in pools for stream in streams]
@@ -43,6 +44,9 @@ def measure() -> Figures:
         passes = [_seconds_per_refresh(1 / REFRESHES_PER_SECOND) for _ in range(PASSES)]
         # Without a pause nothing else gets the caches of the processor: what the work itself costs.
         warm = [_seconds_per_refresh(0) for _ in range(PASSES)]
+        # The figures of streams are sums over all blocks.
+        buffers += [pool.allocate("4MiB") for pool in pools for _ in range(NUM_BLOCKS)]
+        with_blocks = [_seconds_per_refresh(1 / REFRESHES_PER_SECOND) for _ in range(PASSES)]
         publisher.close()
         for buffer in buffers:
             buffer.close()
@@ -52,6 +56,9 @@ def measure() -> Figures:
         "share of a core": Figure.median([one * REFRESHES_PER_SECOND * 100 for one in passes], "%"),
         "CPU time per refresh": Figure.median([one * 1e6 for one in passes], "us"),
         "CPU time per refresh without a pause": Figure.median([one * 1e6 for one in warm], "us"),
+        f"CPU time per refresh with {NUM_BLOCKS} blocks in each pool": Figure.median(
+            [one * 1e6 for one in with_blocks], "us"
+        ),
         "processes that wait for a core": Figure(os.getloadavg()[0], ""),
     }
     return Figures("publishing", figures, Goal("share of a core", 0.1))

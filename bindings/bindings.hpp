@@ -41,6 +41,7 @@ void bind_features(nb::module_& m);
 void bind_pickles(nb::module_& m);
 void bind_lease(nb::module_& m);
 void bind_pool(nb::module_& m);
+void bind_publishing(nb::module_& m);
 void bind_recorded(nb::module_& m);
 void bind_replay(nb::module_& m);
 void bind_sharing(nb::module_& m);

@@ -41,6 +41,7 @@ NB_MODULE(_native, m) {
   bind_vmm(m);
   bind_policies(m);
   bind_pool(m);
+  bind_publishing(m);
   bind_arrays(m);
   bind_sharing(m);
   bind_replay(m);

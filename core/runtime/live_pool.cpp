@@ -10,6 +10,7 @@
 #include "driver/library.hpp"
 #include "driver/relaxed_capture.hpp"
 #include "driver/result.hpp"
+#include "runtime/published_figures.hpp"
 #include "vmm/feature_probe.hpp"
 
 namespace memlake {
@@ -44,7 +45,9 @@ Driver& uncounted(Device& device) {
 std::shared_ptr<LivePool> LivePool::make(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space,
                                          const Limits& limits, const Sharing& sharing) {
   const RelaxedCapture relaxed(&devices.front()->library().unwrapped());
-  return std::shared_ptr<LivePool>(new LivePool(std::move(devices), make_space, limits, sharing));
+  std::shared_ptr<LivePool> pool(new LivePool(std::move(devices), make_space, limits, sharing));
+  publication_changed();
+  return pool;
 }
 
 LivePool::LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMaker& make_space, const Limits& limits,
@@ -342,21 +345,45 @@ RowLog LivePool::stop_recording() {
 }
 
 LiveStats LivePool::stats() const {
-  LiveStats stats;
   const auto lock = open_lock();
-  stats.pool = pool_->stats();
-  stats.limit = pool_->limit();
+  LiveStats stats = totals_now();
   stats.largest_free = pool_->largest_free();
   stats.segment_count = pool_->segment_count();
   if (pool_->policy_space().location() == Location::device)
     for (const auto& held : pool_->budget()->held_on) stats.held_on.push_back({held.load(std::memory_order_relaxed)});
+  for (std::size_t i = 0; i < call_names.size(); ++i)
+    if (const auto count = counting_.count(static_cast<Call>(i))) stats.calls.emplace_back(call_names[i], count);
+  add_blocks_to(stats);
+  return stats;
+}
+
+LiveStats LivePool::totals() const {
+  const auto lock = open_lock();
+  return totals_now();
+}
+
+std::vector<LiveStats::OfStream> LivePool::by_stream() const {
+  LiveStats stats;
+  const auto lock = open_lock();
+  add_blocks_to(stats);
+  return std::move(stats.streams);
+}
+
+LiveStats LivePool::totals_now() const {
+  LiveStats stats;
+  stats.pool = pool_->stats();
+  stats.limit = pool_->limit();
+  stats.live_count = stats.pool.allocations - stats.pool.frees;
   if (const PolicyCounters* counters = pool_->policy_space().facets().counters)
     stats.policy_counters = counters->counters();
   stats.host_waits = events_.host_waits();
   stats.modelled_us = counting_.modelled_us();
-  for (std::size_t i = 0; i < call_names.size(); ++i)
-    if (const auto count = counting_.count(static_cast<Call>(i))) stats.calls.emplace_back(call_names[i], count);
+  return stats;
+}
+
+void LivePool::add_blocks_to(LiveStats& stats) const {
   std::map<StreamId, LiveStats::OfStream> streams;
+  stats.live_count = 0;
   pool_->for_each([&](const Block& block) {
     // What a caller has belongs to the stream that it is for; free memory to the one that gets it at once.
     const bool is_used = block.state == BlockState::live || block.state == BlockState::pending;
@@ -380,7 +407,6 @@ LiveStats LivePool::stats() const {
     of.stream = streams_.handle_of(number);
     if (of.live.count + of.pending.count + of.free.count > 0) stats.streams.push_back(of);
   }
-  return stats;
 }
 
 std::vector<std::pair<std::size_t, Bytes>> LivePool::pieces_of(const Space& space, const Block& block, Bytes size) {

@@ -283,6 +283,10 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   /// way.
   void observe(std::function<void(const LiveEvent&)> tell);
   LiveStats stats() const;
+  /// The figures of stats() that need no walk over the blocks and no sums over driver calls. The others are 0 or empty.
+  LiveStats totals() const;
+  /// The streams of stats(). It walks over all blocks.
+  std::vector<LiveStats::OfStream> by_stream() const;
   Snapshot snapshot() const;
   std::optional<std::string> find_broken_invariant() const;
 
@@ -419,6 +423,8 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   }
   // Where the first `size` bytes of a block of the space lie; memory that lies side by side in one place is one piece.
   // pre: the lock is held, and the block has memory.
+  LiveStats totals_now() const;
+  void add_blocks_to(LiveStats& stats) const;
   static std::vector<std::pair<std::size_t, Bytes>> pieces_of(const Space& space, const Block& block, Bytes size);
   std::vector<ExportedBlock> export_blocks(const std::vector<const Block*>& blocks);
 

@@ -7,7 +7,7 @@ the system takes everything back anyway. An explicit close() still does what it 
 back from the core while the interpreter is finalizing sleeps.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, overload
 
 import numpy
@@ -713,6 +713,15 @@ class Pool:
         The columns as bytes: operation u8, id u64, bytes u64, stream u32, time in microseconds i64, graph pool u32
         (empty if no row has one); and the graph pools, the first for none.
         """
+
+def publication_changed() -> None:
+    """A pool was made that readers of figures shall see."""
+
+def answer_reader(socket: int, look: Callable[[], tuple[str, Sequence[tuple[Pool, str]]]]) -> None:
+    """
+    Answers a reader until it or the socket ends. look() returns the beginning of a JSON object about the process,
+    and each pool with the beginning of one about it, without their ends.
+    """
 
 def dlpack_of_view(view: object, address: int, nbytes: int, is_read_only: bool, is_pinned: bool, is_versioned: bool) -> object:
     """

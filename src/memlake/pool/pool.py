@@ -202,6 +202,7 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         )
         self._is_made = True
         Pool._known[self._identity] = self
+        _native.publication_changed()
         self._set_release_threshold(threshold)
         if first:
             try:

@@ -36,15 +36,17 @@ class Publisher:
     nobody answers; readers remove it.
 
     Args:
-        figures: returns what to publish, as JSON. It is called in a thread of the publisher.
+        answer: answers a reader on a socket, given by its descriptor, until the reader or the socket ends. It is called
+            in a thread of the publisher, one for each reader. For each `QUESTION` it sends the length of the answer, as
+            `LENGTH` packs it, and the answer, which is JSON.
 
     Raises:
         ConfigError: if the folder of the sockets must not be used.
         OSError: if the socket cannot be made.
     """
 
-    def __init__(self, figures: Callable[[], str]) -> None:
-        self._figures = figures
+    def __init__(self, answer: Callable[[int], None]) -> None:
+        self._answer_reader = answer
         self._process = os.getpid()
         self._readers: set[socket.socket] = set()
         self._threads: set[threading.Thread] = set()
@@ -126,14 +128,9 @@ class Publisher:
 
     def _answer(self, reader: socket.socket) -> None:
         try:
-            while reader.recv(1) == QUESTION:
-                try:
-                    data = self._figures().encode()
-                except MemlakeError:
-                    break  # the driver is shutting down
-                reader.sendall(LENGTH.pack(len(data)) + data)
-        except OSError:
-            pass  # the reader is gone
+            # A reader that is gone ends this, and a driver that is shutting down does.
+            with suppress(OSError, MemlakeError):
+                self._answer_reader(reader.fileno())
         finally:
             self._readers.discard(reader)
             reader.close()

@@ -13,7 +13,7 @@ from typing import Any
 from memlake.publishing.folder import PublishFolder
 from memlake.publishing.publisher import LENGTH, QUESTION, user_of
 
-__all__ = ["CHANGING", "Published", "PublishedPool", "PublishedStream", "Reader"]
+__all__ = ["Published", "PublishedPool", "PublishedStream", "Reader"]
 
 _PATIENCE = 0.5
 """How many seconds all processes together have to answer. One that is stopped does not."""
@@ -181,11 +181,6 @@ def _received(one: socket.socket, nbytes: int, deadline: float) -> bytes:
     return b"".join(parts)
 
 
-CHANGING = (
-    *("limit", "held", "held_on_host", "allocated", "active"),
-    *("num_live", "num_retries", "num_ooms", "host_waits", "modelled_us"),
-)
-"""The figures of a pool that change, by their names in the core, in the order in which they are published."""
 _NO_LIMIT = 2**63
 
 
@@ -195,6 +190,7 @@ def _published(process: int, given: Any) -> Published:
 
 
 def _pool(given: Any) -> PublishedPool:
+    """Makes the figures of a pool. ``now`` has what changes, in the order of core/runtime/published_figures.cpp."""
     *numbers, driver_us = given["now"]
     limit, held, held_on_host, allocated, active, num_live, retries, ooms, waits = map(int, numbers)
     return PublishedPool(

@@ -92,6 +92,7 @@ def test_a_stopped_process_is_named_and_does_not_hold_up_the_reader(start):
     with Reader() as reader:
         assert len(reader.read()) == 2
         os.kill(stopped.process.pid, signal.SIGSTOP)
+        os.waitpid(stopped.process.pid, os.WUNTRACED)  # its threads go on until the signal has arrived
         found = {one.process: one.pools for one in reader.read()}
         assert found[stopped.process.pid] is None
         assert len(found[running.process.pid]) == 2
