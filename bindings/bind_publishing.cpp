@@ -31,7 +31,8 @@ void bind_publishing(nb::module_& m) {
         without_gil([&] { answer_reader(socket, [&] { return look_through(look); }); });
       },
       nb::arg("socket"), nb::arg("look"),
-      nb::sig("def answer_reader(socket: int, look: typing.Callable[[], tuple[str, typing.Sequence[tuple[Pool, str]]]]) -> None"),
+      nb::sig("def answer_reader(socket: int, look: typing.Callable[[], tuple[str, typing.Sequence[tuple[Pool, "
+              "str]]]]) -> None"),
       "Answers a reader until it or the socket ends. look() returns the beginning of a JSON object about the process,\n"
       "and each pool with the beginning of one about it, without their ends.");
 }

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from helpers.printed import assert_printed
+from make_pictures import CAPACITY, PICTURES, TRACE
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
@@ -77,3 +78,15 @@ def test_what_it_shows_of_compare_is_what_compare_prints(tmp_path):
         [sys.executable, "-m", "memlake", *asked], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert_printed(f"...\n{shown}...\n", done.stdout)
+
+
+def test_the_picture_of_the_report_is_of_the_command_beside_it(tmp_path):
+    asked = re.search(r"`memlake (report .*?)`", README)[1].split()
+    assert asked == ["report", TRACE, "--capacity", CAPACITY]
+    assert "docs/images/report_map.png" in README
+    assert "report_map.png" in PICTURES
+    done = subprocess.run(
+        [sys.executable, "-m", "memlake", *asked], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("Wrote report.html")
+    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")

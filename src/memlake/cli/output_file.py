@@ -27,9 +27,7 @@ def refuse_to_replace(name: str, force: bool, example: str) -> None:
         exists = out.exists() or out.is_symlink()
         is_folder = out.is_dir()
     except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"{str(out)[:80]!r} is no name of a file: {error}; hint: choose another one"
-        ) from None
+        raise ConfigError(f"{str(out)[:80]!r} is no name of a file: {error}; hint: choose another one") from None
     if is_folder:
         raise ConfigError(f"{str(out)!r} is a directory; hint: name a file in it, such as {str(out / example)!r}")
     if exists and not force:

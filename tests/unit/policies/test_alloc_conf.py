@@ -45,7 +45,7 @@ def test_a_configuration_of_pytorch_gives_its_policy(text, options):
             "max_split_size:128",
             "unknown key 'max_split_size' in a configuration; hint: did you mean max_split_size_mb?",
         ),
-        ("nonsense:1", "in a configuration; hint: known: policy, aliasing, expandable_segments, large_segment_size_mb, "),
+        ("nonsense:1", "in a configuration; hint: known: policy, aliasing, expandable_segments, "),
         ("backend:cudaMallocAsync", "'backend:cudaMallocAsync' cannot be used: only native"),
         ("throw_on_cudamalloc_oom:True", "cannot be used: refusing before anything is tried"),
         ("expandable_segments_reserve:0.5", "newer than torch 2.13"),

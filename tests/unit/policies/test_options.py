@@ -201,7 +201,7 @@ def test_a_policy_is_given_by_name_by_configuration_or_by_options():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ("cacheing", "no policy is named 'cacheing'; hint: did you mean caching? known: lake, caching, expandable, stitch, "),
+        ("cacheing", "no policy is named 'cacheing'; hint: did you mean caching? known: lake, caching, "),
         ("", "no policy is named ''"),
         ("x" * 1000, "..."),
         (None, "policy must be a string or one of LakeOptions, CachingOptions"),
