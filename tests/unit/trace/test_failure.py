@@ -13,7 +13,7 @@ from memlake.trace.failure import shorten
         (("is empty",), "is empty"),
         (("is empty", "a.npz"), "a.npz: is empty"),
         (("is wrong", "a.txt", "line 3"), "a.txt: line 3: is wrong"),
-        (("is wrong", None, "row 3", "do better"), "row 3: is wrong; do better"),
+        (("is wrong", None, "row 3", "do better"), "row 3: is wrong; hint: do better"),
     ],
 )
 def test_an_error_reads_from_the_file_to_the_hint(parts, text):

@@ -114,7 +114,7 @@ def test_the_device_with_most_events_is_taken_unless_told_otherwise(record, load
     assert load(snapshot, device=0).bytes.tolist() == [10]
     assert load(snapshot, device=3).bytes.tolist() == [5]
     assert load(snapshot, device=3).metadata["device_chosen"] == "by the caller"
-    with pytest.raises(ConfigError, match="says nothing of device 1; it knows: 0, 2, 3"):
+    with pytest.raises(ConfigError, match="says nothing of device 1; hint: it knows 0, 2, 3"):
         load(snapshot, device=1)
 
 

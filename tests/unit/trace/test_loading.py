@@ -20,7 +20,7 @@ def test_the_content_tells_the_format_and_not_the_name(small_files, load):
         (b"  [1, 2]", "is JSON or HTML"),
         (b"<!DOCTYPE html>", "is JSON or HTML"),
         (b"SQLite format 3\0", "is a database"),
-        (b"\x7fELF\x02\x01\x01", "byte 0: is no file that memlake knows; memlake reads its own"),
+        (b"\x7fELF\x02\x01\x01", "byte 0: is no file that memlake knows; hint: memlake reads its own"),
         (bytes(1000), "byte 0: is no file that memlake knows"),
         (b"\x89PNG\r\n\x1a\n", "is no file that memlake knows"),
         (b"a 0 1 0\n\x01", "byte 8: is no file that memlake knows"),

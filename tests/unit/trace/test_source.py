@@ -65,7 +65,7 @@ def test_a_file_larger_than_the_limit_is_refused_before_it_is_read(tmp_path):
     with path.open("wb") as file:
         file.write(b"y\n" * 100_000)
         file.truncate(2**40)
-    with pytest.raises(TraceError, match="is too large: 1 TiB or more, and 4 GiB are allowed; raise memory_limit"):
+    with pytest.raises(TraceError, match="is too large: 1 TiB or more, and 4 GiB are allowed; hint: raise memory_limit"):
         Trace.load(path)
 
 
@@ -95,7 +95,7 @@ def test_a_name_that_is_no_name_is_a_trace_error():
 
 
 def test_a_directory_is_refused(tmp_path):
-    with pytest.raises(TraceError, match="is a directory; name a file in it"):
+    with pytest.raises(TraceError, match="is a directory; hint: name a file in it"):
         Trace.load(tmp_path)
 
 
@@ -133,7 +133,7 @@ def test_the_error_carries_path_place_reason_and_hint(load):
     with pytest.raises(TraceError) as caught:
         load("y\nx\n")
     error = caught.value
-    assert str(error) == f"{error.path}: {error.place}: {error.reason}; {error.hint}"
+    assert str(error) == f"{error.path}: {error.place}: {error.reason}; hint: {error.hint}"
     assert error.place == "line 2"
 
 

@@ -50,7 +50,7 @@ def test_rows_count_against_the_memory_limit_also_in_a_file_that_packs_well(load
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("x 1", "'x 1' is not a row; a row is one of a ID BYTES"),
+        ("x 1", "'x 1' is not a row; hint: a row is one of a ID BYTES"),
         ("allocate 1 2", "is not a row"),
         ("a 1", r"'a 1' must be a ID BYTES \[STREAM\]"),
         ("a 1 2 3 4", "must be a ID BYTES"),
