@@ -25,6 +25,7 @@ WITH_ANOTHER_MEMLAKE = (
     "sys.modules['memlake._native'] = types.ModuleType('_native'); "
     "sys.modules['memlake._native'].__version__ = '0.0.1'"
 )
+WITH_ANOTHER_BUILD = "import memlake.sweeping.basis as basis; basis._code_digest = lambda: 'of other files'"
 
 
 class DaskCluster:

@@ -10,6 +10,7 @@ import pytest
 
 import memlake
 from helpers.clusters import (
+    WITH_ANOTHER_BUILD,
     WITH_ANOTHER_MEMLAKE,
     WITHOUT_MEMLAKE,
     command_of,
@@ -106,15 +107,24 @@ def test_a_worker_of_dask_is_killed_and_the_table_is_the_local_one_to_the_byte(d
 
 @needs_dask
 @pytest.mark.parametrize(
-    ("first", "has"),
+    ("first", "has", "hint"),
     [
-        pytest.param(WITHOUT_MEMLAKE, "has no memlake", id="none"),
+        pytest.param(WITHOUT_MEMLAKE, "has no memlake", f"install memlake {memlake.__version__} in the", id="none"),
         pytest.param(
-            WITH_ANOTHER_MEMLAKE, f"has memlake 0.0.1, and this one is {memlake.__version__}", id="another version"
+            WITH_ANOTHER_MEMLAKE,
+            f"has memlake 0.0.1, and this one is {memlake.__version__}",
+            f"install memlake {memlake.__version__} in the",
+            id="another version",
+        ),
+        pytest.param(
+            WITH_ANOTHER_BUILD,
+            f"has another build of memlake {memlake.__version__}, or other costs of driver calls (MEMLAKE_COSTS)",
+            "install the same wheel in the",
+            id="another build",
         ),
     ],
 )
-def test_a_worker_of_dask_without_this_memlake_is_named(dask, ranks, tmp_path, capsys, first, has):
+def test_a_worker_of_dask_without_this_memlake_is_named(dask, ranks, tmp_path, capsys, first, has, hint):
     for worker in dask.workers:
         worker.kill()
         worker.wait()
@@ -125,7 +135,8 @@ def test_a_worker_of_dask_without_this_memlake_is_named(dask, ranks, tmp_path, c
     assert main(["sweep", str(ranks), "--capacities", "1GiB", *cluster, *more]) == 2
     said = capsys.readouterr()
     assert said.err.startswith(f"memlake: error: a worker of the Dask cluster {has} (host ")
-    assert f"; hint: install memlake {memlake.__version__} in the environment of every worker\n" in said.err
+    assert f"; hint: {hint} environment of every worker" in said.err
+    assert said.err.count("\n") == 1
     assert said.out == ""
     assert not output.exists()
 

@@ -65,7 +65,9 @@ def test_a_file_larger_than_the_limit_is_refused_before_it_is_read(tmp_path):
     with path.open("wb") as file:
         file.write(b"y\n" * 100_000)
         file.truncate(2**40)
-    with pytest.raises(TraceError, match="is too large: 1 TiB or more, and 4 GiB are allowed; hint: raise memory_limit"):
+    with pytest.raises(
+        TraceError, match="is too large: 1 TiB or more, and 4 GiB are allowed; hint: raise memory_limit"
+    ):
         Trace.load(path)
 
 
