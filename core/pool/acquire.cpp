@@ -32,7 +32,6 @@ std::uint64_t Pool::begin_request(const Space& space, Bytes requested, StreamId 
 void Pool::give_up(RequestRow& row, StreamId stream) {
   if (row.id && row.log == log_number_) note_refusal(*row.id, stream);
   row = {};
-  is_retry_due_ = false;
 }
 
 Block* Pool::allocate_free(Space& space, Bytes requested, StreamId stream, RequestRow* row) {
@@ -65,7 +64,7 @@ Block* Pool::allocate_from(Space& space, Bytes requested, StreamId stream, Reque
   Attempt attempt{.request = {requested, stream}, .rounded = rounded};
   Block* block = nullptr;
   try {
-    block = acquire(space, attempt);
+    block = acquire(space, attempt, row);
   } catch (const HostWait&) {
     throw;  // the caller begins anew, or gives up
   } catch (...) {
@@ -85,7 +84,7 @@ Block* Pool::allocate_from(Space& space, Bytes requested, StreamId stream, Reque
   return block;
 }
 
-Block* Pool::acquire(Space& space, Attempt& attempt) {
+Block* Pool::acquire(Space& space, Attempt& attempt, RequestRow* row) {
   const RelaxedCapture relaxed(events_.driver());
   retry_leftovers();
   // 0. What graphs no longer use comes first, unless the host would have to wait for it.
@@ -95,7 +94,7 @@ Block* Pool::acquire(Space& space, Attempt& attempt) {
   while (true) {
     try {
       // 1. The space's own ladder, with the pool's waits in it.
-      if (Block* block = climb(space, attempt)) return block;
+      if (Block* block = climb(space, attempt, row)) return block;
       // 2. Free memory of the pool's other spaces goes back to the driver; then the ladder again.
       if (has_released_in_others || !release_in_others(space, attempt)) break;
       has_released_in_others = true;
@@ -118,7 +117,7 @@ Block* Pool::acquire(Space& space, Attempt& attempt) {
   return nullptr;
 }
 
-Block* Pool::climb(Space& space, Attempt& attempt) {
+Block* Pool::climb(Space& space, Attempt& attempt, RequestRow* row) {
   Block* block = nullptr;
   do {
     if (attempt.starts_over) attempt.start_over();
@@ -134,7 +133,8 @@ Block* Pool::climb(Space& space, Attempt& attempt) {
           try {
             wait_for_events();
           } catch (const HostWait&) {
-            is_retry_due_ = is_retry_due_ || std::ranges::find(ladder, Rung::release_cached) != ladder.end();
+            if (row != nullptr && std::ranges::find(ladder, Rung::release_cached) != ladder.end())
+              row->is_retry_due = true;
             throw;
           }
           break;
@@ -146,7 +146,7 @@ Block* Pool::climb(Space& space, Attempt& attempt) {
   } while (block == nullptr && attempt.starts_over);
   if (attempt.is_retry) {
     ++stats_.retries;
-    is_retry_due_ = false;
+    if (row != nullptr) row->is_retry_due = false;
   }
   return block;
 }
@@ -206,7 +206,7 @@ bool Pool::preallocate(Bytes size, StreamId stream, RequestRow* row) {
   Block* block = space.take(rounded, stream);
   if (block == nullptr) {
     Attempt attempt{.request = {size, stream}, .rounded = rounded};
-    block = acquire(space, attempt);
+    block = acquire(space, attempt, row);
     count_held_peak();
   }
   if (block != nullptr) space.give_back(block);

@@ -32,6 +32,8 @@ struct PoolSabotage;
 struct RequestRow {
   std::optional<std::uint64_t> id;
   std::uint64_t log = 0;  ///< the recording that has the row; 0: none
+  /// The request was given up for a wait behind which it would have released memory; see Pool::count_due_retry().
+  bool is_retry_due = false;
 };
 
 class Pool {
@@ -161,9 +163,9 @@ class Pool {
   [[nodiscard]] Shortage shortage(std::optional<Bytes> device_free = std::nullopt) const;
   [[nodiscard]] std::vector<std::pair<StreamId, Bytes>> pending_on() const;
 
-  /// A request was given up for a wait behind which it would have released memory: it counts as a retry if the release
-  /// was not necessary any more.
-  void count_due_retry() { stats_.retries += std::exchange(is_retry_due_, false) ? 1U : 0U; }
+  /// The request is over. If it was given up for a wait behind which it would have released memory, it counts as a
+  /// retry, although the release was not necessary any more.
+  void count_due_retry(RequestRow& row) { stats_.retries += std::exchange(row.is_retry_due, false) ? 1U : 0U; }
   /// The refusal of the last request is not counted.
   void uncount_refusal() { --stats_.ooms; }
 
@@ -225,9 +227,9 @@ class Pool {
   [[nodiscard]] Bytes kept_for_graphs(const Space* except) const;
   void check_graphs(InvariantReport& report) const;
   /// Tries everything when no free block of the space fits. Null if there is no memory; then shortage() says why.
-  Block* acquire(Space& space, Attempt& attempt);
+  Block* acquire(Space& space, Attempt& attempt, RequestRow* row);
   /// Tries the rungs of one space.
-  Block* climb(Space& space, Attempt& attempt);
+  Block* climb(Space& space, Attempt& attempt, RequestRow* row);
   /// Releases free memory of the other spaces if that can help; false if none was released.
   bool release_in_others(const Space& space, const Attempt& attempt);
   Block* hand_out(const Space& space, Block* block, Bytes requested, StreamId user, std::uint64_t id);
@@ -269,7 +271,6 @@ class Pool {
   std::vector<std::deque<Awaited>> awaited_;  // by stream, oldest first
   std::vector<StreamId> waiting_;             // the streams whose queue in awaited_ is not empty, in order
   std::size_t awaited_count_ = 0;
-  bool is_retry_due_ = false;     // see count_due_retry()
   std::size_t host_waiters_ = 0;  // threads that wait for a stream without the lock
   std::unordered_map<StreamId, std::uint64_t> freed_while_waiting_;
   std::size_t reusable_here_ = 0;  // number of those with is_reusable_here

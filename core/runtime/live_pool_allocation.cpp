@@ -141,7 +141,7 @@ bool LivePool::preallocate(Bytes size, const StreamName& stream, Shortage& short
   if (size.count == 0 || without_refused_features([&] {
         return waiting(lock, [&] { return pool_->preallocate(size, number_of(stream), &row); });
       })) {
-    pool_->count_due_retry();
+    pool_->count_due_retry(row);
     return true;
   }
   shortage = shortage_locked();

@@ -51,7 +51,7 @@ Block* LivePool::allocate_waiting(std::unique_lock<Lock>& lock, Choose&& choose,
   try {
     Block* block = without_refused_features(
         [&] { return waiting(lock, [&] { return pool_->allocate_from(choose(), requested, stream, &row); }); });
-    pool_->count_due_retry();
+    pool_->count_due_retry(row);
     return block;
   } catch (...) {
     if (pool_) pool_->give_up(row, stream);

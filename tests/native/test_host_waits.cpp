@@ -68,6 +68,27 @@ TEST(while_a_thread_waits_for_a_stream_others_get_memory_that_is_there) {
   }
 }
 
+TEST(a_request_that_is_served_while_another_thread_waits_does_not_count_its_retry) {
+  Waiting waiting("caching");
+  LivePool& pool = *waiting.pool;
+  waiting.driver.block(Call::cuEventSynchronize);
+  bool was_served = false;
+  std::thread thread([&] {
+    Shortage shortage;
+    was_served = pool.allocate(MiB * 42, waiting.other.name(), shortage).has_value();
+  });
+  waiting.driver.wait_for_call();
+  Lease grown = take(pool, MiB * 4, waiting.other.name());  // a new segment of 20 MiB, for which there is room
+  EXPECT_EQ(pool.stats().pool.retries, std::uint64_t{0});
+  test::emulator().emulator().open_gate(waiting.gate);
+  waiting.driver.let_go();
+  thread.join();
+  EXPECT(was_served);
+  EXPECT_EQ(pool.stats().pool.retries, std::uint64_t{1});  // it released the 40 MiB that had become free
+  grown.close();
+  expect_sound(pool);
+}
+
 TEST(a_pool_can_be_closed_while_a_thread_waits) {
   Waiting waiting("lake");
   waiting.driver.block(Call::cuEventSynchronize);
