@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 #include "driver/library.hpp"
@@ -326,6 +327,14 @@ Aliasing proven_aliasing(const std::shared_ptr<Device>& device) {
   if (!has_feature(device, Feature::second_mapping) || !has_feature(device, Feature::shared_bytes))
     return Aliasing::none;
   return has_feature(device, Feature::partial_mapping) ? Aliasing::prefix : Aliasing::whole;
+}
+
+bool refuses_mapping(const Error& error) {
+  if (error.answer() == nullptr) return false;
+  const std::string_view call = error.answer()->call;
+  const bool is_about_mapping = call == "cuMemMap" || call == "cuMemSetAccess";
+  return is_about_mapping &&
+         (error.answer()->code == CUDA_ERROR_INVALID_VALUE || error.answer()->code == CUDA_ERROR_NOT_SUPPORTED);
 }
 
 void require_virtual_memory(const Devices& devices, const std::string& what, const std::string& instead) {

@@ -19,6 +19,9 @@ bool has_feature(const std::shared_ptr<Device>& device, Feature feature);
 /// The highest level of aliasing that the device has shown to work.
 Aliasing proven_aliasing(const std::shared_ptr<Device>& device);
 
+/// Whether a driver that may lack second mappings has refused a mapping as such.
+bool refuses_mapping(const Error& error);
+
 /// Error(config) if a device has no virtual memory management; `what` needs it, and `instead` does not.
 void require_virtual_memory(const Devices& devices, const std::string& what, const std::string& instead);
 

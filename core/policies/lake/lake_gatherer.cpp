@@ -20,7 +20,7 @@ LakeBlock* LakeGatherer::carry_out(Plan plan, Lane& lane, Bytes size, Aliasing l
   for (const Part& part : plan.moved) waits_.let_wait(lane.stream, *part.run);
   for (const Part& part : plan.borrowed) waits_.let_wait(lane.stream, *part.run);
   if (plan.odd) waits_.let_wait(lane.stream, *plan.odd->run);
-  auto fresh = homes_.create(plan.fresh, lane.stream);
+  auto fresh = homes_.create(plan.fresh, lane.stream, plan.on);
   for (const Bytes spilled : plan.spilled) fresh.push_back(homes_.create_spilled(spilled));
 
   // The largest first, so that what is left over at the lower end is small; but memory of the first device at the
@@ -63,7 +63,8 @@ LakeBlock* LakeGatherer::carry_out(Plan plan, Lane& lane, Bytes size, Aliasing l
   map_.watch.mapped({hole->address, hole->size}, lane.stream);
   hole->state = BlockState::free;
   if (std::ranges::any_of(chunks, &LakeChunk::is_spilled)) return take_mixed(plan, hole, size);
-  hole = map_.merge(hole);
+  // The free memory above, unless it is a part of the plan, may lie on another home.
+  if (!plan.on || plan.place.run != nullptr) hole = map_.merge(hole);
   map_.index(hole);
   return map_.take_high(hole, size);
 }

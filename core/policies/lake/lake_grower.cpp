@@ -52,8 +52,7 @@ void LakeGrower::unclaim(LakeBlock* claimed, LakeBlock* run) {
   map_.index(map_.merge(run));
 }
 
-LakeBlock* LakeGrower::grow(const Plan& plan, Lane& lane, Bytes size, const Devices& users, Unlocker* unlocker,
-                            std::optional<std::size_t> on) {
+LakeBlock* LakeGrower::grow(const Plan& plan, Lane& lane, Bytes size, const Devices& users, Unlocker* unlocker) {
   Place place = plan.place;
   if (place.hole == nullptr) {
     place.range = &add_range(lane, hole_for(map_, size));
@@ -61,12 +60,7 @@ LakeBlock* LakeGrower::grow(const Plan& plan, Lane& lane, Bytes size, const Devi
   }
   Range& range = *place.range;
   const Address top = place.hole->end();
-  std::vector<Making> makings;
-  if (on) {
-    for (const Bytes fresh : plan.fresh) makings.push_back({fresh, *on});
-  } else {
-    makings = homes_.assign(plan.fresh, lane.stream);
-  }
+  const std::vector<Making> makings = homes_.assign(plan.fresh, lane.stream, plan.on);
   Bytes total{0};
   for (const Making& making : makings) total = total + making.size;
 
@@ -105,7 +99,7 @@ LakeBlock* LakeGrower::grow(const Plan& plan, Lane& lane, Bytes size, const Devi
     map_.swallow_above(claimed);
   }
   // The free memory above, if there is any, may lie on another home.
-  LakeBlock* run = on ? claimed : map_.merge(claimed);
+  LakeBlock* run = plan.on ? claimed : map_.merge(claimed);
   map_.index(run);
   return map_.take_high(run, size);
 }

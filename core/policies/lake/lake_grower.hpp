@@ -21,9 +21,7 @@ class LakeGrower {
 
   /// Carries a plan of plan_growth() out; all or nothing. Until the new chunks are mapped, their addresses and the run
   /// of the place are claimed and the memory is promised, so that no other thread plans with them.
-  /// `on`: the home of all new chunks; std::nullopt: the placement decides.
-  LakeBlock* grow(const Plan& plan, Lane& lane, Bytes size, const Devices& users, Unlocker* unlocker,
-                  std::optional<std::size_t> on = std::nullopt);
+  LakeBlock* grow(const Plan& plan, Lane& lane, Bytes size, const Devices& users, Unlocker* unlocker);
 
   /// A range of bare addresses for a lane; see LakeTuning for its size.
   Range& add_range(Lane& lane, Bytes at_least);

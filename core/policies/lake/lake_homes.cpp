@@ -52,12 +52,17 @@ double LakeHomes::share_on(std::size_t home, Bytes made) const {
   return static_cast<double>((ledger_.held_on(home) + made).count) / static_cast<double>(homes_[home].total.count);
 }
 
+std::vector<std::size_t> LakeHomes::by_share() const {
+  std::vector<std::size_t> order(homes_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [this](std::size_t i) { return share_on(i, ledger_.promised_on(i)); });
+  return order;
+}
+
 std::optional<std::size_t> LakeHomes::home_for(Bytes total) const {
-  std::optional<std::size_t> best;
-  const auto share = [this](std::size_t i) { return share_on(i, ledger_.promised_on(i)); };
-  for (std::size_t i = 0; i < homes_.size(); ++i)
-    if (has_room_on(i, total) && (!best || share(i) < share(*best))) best = i;
-  return best;
+  for (const std::size_t home : by_share())
+    if (has_room_on(home, total)) return home;
+  return std::nullopt;
 }
 
 std::size_t LakeHomes::next_home(const std::vector<Bytes>& made, StreamId stream) const {
@@ -78,8 +83,13 @@ std::size_t LakeHomes::next_home(const std::vector<Bytes>& made, StreamId stream
   return last;
 }
 
-std::vector<Making> LakeHomes::assign(const std::vector<Bytes>& sizes, StreamId stream) const {
+std::vector<Making> LakeHomes::assign(const std::vector<Bytes>& sizes, StreamId stream,
+                                      std::optional<std::size_t> only) const {
   std::vector<Making> makings;
+  if (only) {
+    for (const Bytes size : sizes) makings.push_back({size, *only});
+    return makings;
+  }
   std::vector<Bytes> made;
   for (std::size_t i = 0; i < homes_.size(); ++i) made.push_back(ledger_.promised_on(i));
   for (Bytes left : sizes)
@@ -120,9 +130,10 @@ std::unique_ptr<LakeChunk> LakeHomes::create_spilled(Bytes size) const {
   return chunk;
 }
 
-std::vector<std::unique_ptr<LakeChunk>> LakeHomes::create(const std::vector<Bytes>& sizes, StreamId stream) {
+std::vector<std::unique_ptr<LakeChunk>> LakeHomes::create(const std::vector<Bytes>& sizes, StreamId stream,
+                                                          std::optional<std::size_t> only) {
   std::vector<std::unique_ptr<LakeChunk>> chunks;
-  for (const Making& making : assign(sizes, stream)) {
+  for (const Making& making : assign(sizes, stream, only)) {
     try {
       chunks.push_back(create(making));
     } catch (const Error& error) {

@@ -38,22 +38,27 @@ class LakeHomes {
   [[nodiscard]] Bytes room() const { return budget().excess_over(ledger_.held() + ledger_.promised()); }
 
   /// The home of each chunk that will be created. A chunk lies on one home, so the last one of a home may be smaller.
-  [[nodiscard]] std::vector<Making> assign(const std::vector<Bytes>& sizes, StreamId stream) const;
+  /// `only`: the home of all of them; empty: as the placement says.
+  [[nodiscard]] std::vector<Making> assign(const std::vector<Bytes>& sizes, StreamId stream,
+                                           std::optional<std::size_t> only) const;
   /// Whether a block lies on one home if one can give it alone.
   [[nodiscard]] bool keeps_blocks_whole() const {
     return options_.placement == Placement::balance && homes_.size() > 1;
   }
   /// Of the homes that have room for `total` bytes, the one of which the lake holds the smallest share.
   [[nodiscard]] std::optional<std::size_t> home_for(Bytes total) const;
-  [[nodiscard]] bool has_room_on(std::size_t home, Bytes total) const {
-    return taken_on(home) + total <= homes_[home].most;
-  }
+  [[nodiscard]] bool has_room_on(std::size_t home, Bytes total) const { return total <= room_on(home); }
+  /// The new memory that the home is known to have.
+  [[nodiscard]] Bytes room_on(std::size_t home) const { return homes_[home].most.excess_over(taken_on(home)); }
+  /// The homes, the one of which the lake holds the smallest share first.
+  [[nodiscard]] std::vector<std::size_t> by_share() const;
   /// Creates a chunk. Reads nothing that the pool's lock guards.
   [[nodiscard]] std::unique_ptr<LakeChunk> create(const Making& making) const;
   /// Creates a chunk on the host for a request that the devices have no room for.
   [[nodiscard]] std::unique_ptr<LakeChunk> create_spilled(Bytes size) const;
   /// Creates chunks, all or none. A driver without memory is noted, and its error passes.
-  [[nodiscard]] std::vector<std::unique_ptr<LakeChunk>> create(const std::vector<Bytes>& sizes, StreamId stream);
+  [[nodiscard]] std::vector<std::unique_ptr<LakeChunk>> create(const std::vector<Bytes>& sizes, StreamId stream,
+                                                               std::optional<std::size_t> only);
   /// The driver had no memory, although the home should have had some. Until memory is released, it has no more.
   void note_shortage(std::size_t home) { homes_[home].most = taken_on(home); }
   /// Asks drivers that once had less than they should have; true if one has more now.

@@ -53,11 +53,14 @@ std::optional<Part> first_part(const LakeMap& map, LakeBlock& run) {
   return Part{&run, chunk, {0}, size};
 }
 
+bool is_where_wished(const Wish& wish, const Part& part) { return !wish.on || part.chunk->device == *wish.on; }
+
 std::vector<Part> first_parts(const LakeMap& map, const Wish& wish, const LakeBlock* except) {
   std::vector<Part> parts;
   map.for_each_run([&](LakeBlock& run) {
     if (&run == except || !is_usable(wish, run)) return;
-    if (const auto part = first_part(map, run)) parts.push_back(*part);
+    const auto part = first_part(map, run);
+    if (part && is_where_wished(wish, *part)) parts.push_back(*part);
   });
   return parts;
 }
@@ -79,7 +82,7 @@ std::optional<Part> largest_odd_part(const LakeMap& map, const Wish& wish, const
   map.for_each_run([&](LakeBlock& run) {
     if (&run == except || (largest && run.size <= largest->size()) || !is_usable(wish, run)) return;
     const auto part = odd_part(map, run, level);
-    if (part && (!largest || part->size() > largest->size())) largest = part;
+    if (part && is_where_wished(wish, *part) && (!largest || part->size() > largest->size())) largest = part;
   });
   return largest;
 }
@@ -137,7 +140,7 @@ std::optional<Plan> plan_parts(const LakeMap& map, const Wish& wish, const Place
 /// mapped anew.
 std::vector<Part> movable_chunks(const Wish& wish, std::vector<Part> wholes, Aliasing level) {
   std::erase_if(wholes, [&](const Part& part) {
-    return !is_usable(wish, *part.run) || (level == Aliasing::none && part.chunk->views > 0);
+    return !is_where_wished(wish, part) || !is_usable(wish, *part.run) || (level == Aliasing::none && part.chunk->views > 0);
   });
   return wholes;
 }
@@ -278,19 +281,25 @@ std::optional<Plan> plan_growth(const LakeMap& map, const Wish& wish, const Lake
 }
 
 std::optional<Plan> plan(const LakeMap& map, const Wish& wish, Aliasing level, const LakeTuning& tuning) {
-  const Place place = find_place(map, wish.lane, wish.size);
+  Place place = find_place(map, wish.lane, wish.size);
+  if (wish.on && place.run != nullptr && device_of(*place.run) != wish.on) place.run = nullptr;
   std::vector<Part> wholes = movable_chunks(wish, whole_chunks(map, place.run), level);
+  const auto where_wished = [&](std::optional<Plan> found) {
+    if (found) found->on = wish.on;
+    return found;
+  };
   // Without a second mapping a chunk leaves its old address first, and the host waits for the streams that use it
   // there. So the chunks of streams that have passed serve first.
   if (level == Aliasing::none && wish.has_passed) {
     std::vector<Part> passed = wholes;
     std::erase_if(passed, [&](const Part& part) { return !wish.has_passed(*part.run); });
+    if (wish.on) return where_wished(plan_whole(map, wish, place, passed, tuning));
     if (passed.size() < wholes.size())
       if (auto found = plan_whole(map, wish, place, passed, tuning)) return found;
   }
-  if (auto found = plan_whole(map, wish, place, wholes, tuning)) return found;
+  if (auto found = plan_whole(map, wish, place, wholes, tuning)) return where_wished(std::move(found));
   if (level == Aliasing::none) return std::nullopt;
-  return plan_parts(map, wish, place, std::move(wholes), level, tuning);
+  return where_wished(plan_parts(map, wish, place, std::move(wholes), level, tuning));
 }
 
 Plan plan_spill(const LakeMap& map, const Wish& wish, Aliasing level, const LakeTuning& tuning) {

@@ -33,6 +33,9 @@ struct Wish {
   std::function<bool(const LakeBlock&)> has_passed = {};
   /// Whether it is known already that the run's stream has passed its free; without a driver call.
   std::function<bool(const LakeBlock&)> is_known_passed = {};
+  /// The device on which all of the block must lie, by its number in the space; `room` is the room on it then, and
+  /// nothing waits on the host. Empty: the block may lie on several.
+  std::optional<std::size_t> on = {};
 };
 
 /// Whether the request may use the memory of a free run now, if necessary behind a wait on the device.
@@ -47,6 +50,7 @@ struct Plan {
   std::vector<Bytes> spilled = {};  ///< chunks to create on the host
   std::vector<Part> borrowed = {};  ///< first parts of chunks, which get a second mapping here
   std::optional<Part> odd = {};     ///< a part that does not begin with its chunk; only the lowest piece can be one
+  std::optional<std::size_t> on = {};  ///< the device of all memory of the block; empty: it may lie on several
 
   /// The level of aliasing that the second mappings need; moving chunks before their old mappings end needs `whole`.
   [[nodiscard]] Aliasing borrows() const;

@@ -1,7 +1,6 @@
 #include "policies/lake/lake_space.hpp"
 
 #include <algorithm>
-#include <string_view>
 
 #include "base/bytes_text.hpp"
 #include "base/host_memory.hpp"
@@ -24,15 +23,6 @@ Aliasing proven_on(const Devices& devices) {
   Aliasing level = Aliasing::prefix;
   for (const auto& device : devices) level = std::min(level, proven_aliasing(device));
   return level;
-}
-
-/// Whether a driver that may lack second mappings has refused a mapping as such.
-bool refuses_mapping(const Error& error) {
-  if (error.answer() == nullptr) return false;
-  const std::string_view call = error.answer()->call;
-  const bool is_about_mapping = call == "cuMemMap" || call == "cuMemSetAccess";
-  return is_about_mapping &&
-         (error.answer()->code == CUDA_ERROR_INVALID_VALUE || error.answer()->code == CUDA_ERROR_NOT_SUPPORTED);
 }
 
 }  // namespace
@@ -96,6 +86,7 @@ Block* LakeSpace::climb(Rung rung, Attempt& attempt) {
       return try_to(attempt, Tried::What::map, [&]() -> Block* {
         if (!homes_.keeps_blocks_whole()) return grow(lane, size);
         if (Block* block = grow_on_one(lane, size)) return block;
+        if (Block* block = gather_on_one(lane, size)) return block;
         // No device can give it alone.
         LakeBlock* run = best_fit(lane, size);
         return run != nullptr ? map_.take_high(run, size) : grow(lane, size);
@@ -130,13 +121,13 @@ Fit LakeSpace::find_ordered(Bytes size, StreamId stream) const {
   return best;
 }
 
-LakeBlock* LakeSpace::find_elsewhere(Bytes size, StreamId stream) const {
+Fit LakeSpace::find_elsewhere(Bytes size, StreamId stream) const {
   if (const Lane* other = map_.known_lane(stream, !is_small(size)))
-    if (LakeBlock* run = best_fit(*other, size)) return run;
-  LakeBlock* best = nullptr;
+    if (const Fit fit = fit_in(*other, size); fit.run != nullptr) return fit;
+  Fit best;
   map_.for_each_lane([&](const Lane& lane) {
-    LakeBlock* run = lane.stream == stream ? nullptr : best_fit(lane, size);
-    if (run != nullptr && (best == nullptr || run->size < best->size)) best = run;
+    const Fit fit = lane.stream == stream ? Fit{} : fit_in(lane, size);
+    if (fit.run != nullptr && (best.run == nullptr || fit.run->size < best.run->size)) best = fit;
   });
   return best;
 }
@@ -197,8 +188,9 @@ Block* LakeSpace::grow_on_one(Lane& lane, Bytes size) {
     for (const Bytes fresh : plan.fresh) total = total + fresh;
     return total;
   };
-  const auto carry_out = [&](const Plan& plan, std::size_t on) {
-    return grower_.grow(plan, lane, size, accessors(), unlocker_, on);
+  const auto carry_out = [&](Plan plan, std::size_t on) {
+    plan.on = on;
+    return grower_.grow(plan, lane, size, accessors(), unlocker_);
   };
   const auto alone = plan_growth(map_, wish, tuning_, false);
   const auto best = alone ? homes_.home_for(new_memory(*alone)) : std::nullopt;
@@ -209,6 +201,19 @@ Block* LakeSpace::grow_on_one(Lane& lane, Bytes size) {
     if (on && (!best || *on == *best) && homes_.has_room_on(*on, new_memory(*joined))) return carry_out(*joined, *on);
   }
   return best ? carry_out(*alone, *best) : nullptr;
+}
+
+Block* LakeSpace::gather_on_one(Lane& lane, Bytes size) {
+  for (const std::size_t home : homes_.by_share()) {
+    Block* block = carry_out(lane, size, [&] {
+      Wish wish = wish_for(lane, size);
+      wish.on = home;
+      wish.room = std::min(wish.room, homes_.room_on(home));
+      return plan(map_, wish, level_, tuning_);
+    });
+    if (block != nullptr) return block;
+  }
+  return nullptr;
 }
 
 template <class MakePlan>
@@ -233,14 +238,21 @@ Block* LakeSpace::gather(Attempt& attempt, Lane& lane) {
   const StreamId stream = attempt.request.stream;
   // A limit below the held memory takes nothing away.
   if (size > std::max(homes_.budget(), ledger_.held())) return nullptr;
-  LakeBlock* run = best_fit(lane, size);
-  if (run == nullptr) run = find_elsewhere(size, stream);
-  if (run != nullptr && can_use(*run, stream)) {
-    Block* block = try_to(attempt, Tried::What::wait_on_device, [&] {
-      waits_.let_wait(stream, *run);
-      return map_.take_high(run, size);
+  const auto use = [&](const Fit& fit) -> Block* {
+    if (fit.run == nullptr || !can_use(*fit.run, stream)) return nullptr;
+    return try_to(attempt, Tried::What::wait_on_device, [&] {
+      waits_.let_wait(stream, *fit.run);
+      return take(fit, size);
     });
-    if (block != nullptr) return block;
+  };
+  Fit fit = fit_in(lane, size);
+  if (fit.run == nullptr) fit = find_elsewhere(size, stream);
+  if (Block* block = use(fit)) return block;
+  if (homes_.keeps_blocks_whole()) {
+    if (Block* block = try_to(attempt, Tried::What::gather, [&] { return gather_on_one(lane, size); })) return block;
+    // No device can give it alone.
+    if (LakeBlock* run = best_fit(lane, size))
+      if (Block* block = use({run, run->end()})) return block;
   }
   if (Block* block = try_to(attempt, Tried::What::map, [&] { return grow(lane, size); })) return block;
   // A driver that has less than it should have makes the budget smaller; a second plan may do with less new memory.

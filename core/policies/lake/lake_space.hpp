@@ -88,8 +88,8 @@ class LakeSpace final : public Space,
   /// stream that only happens to have passed is left to it while there is room: cut into pieces by others, it would
   /// have to be made anew.
   [[nodiscard]] Fit find_ordered(Bytes size, StreamId stream) const;
-  /// A run of the stream's other lane, or of another stream.
-  [[nodiscard]] LakeBlock* find_elsewhere(Bytes size, StreamId stream) const;
+  /// In a run of the stream's other lane, or of another stream.
+  [[nodiscard]] Fit find_elsewhere(Bytes size, StreamId stream) const;
   [[nodiscard]] LakeBlock* find_spilled(Bytes size, StreamId stream) const;
 
   /// What `act` gives; null if the driver had no memory for it, which is noted in the attempt.
@@ -98,6 +98,8 @@ class LakeSpace final : public Space,
   Block* grow(Lane& lane, Bytes size);
   /// New memory such that all of the block lies on one device; null if no device has room for it.
   Block* grow_on_one(Lane& lane, Bytes size);
+  /// Free memory and new memory of one device, side by side; null if no device has enough of both together.
+  Block* gather_on_one(Lane& lane, Bytes size);
   /// Where the request fits into free memory of the lane; on one device, if blocks are kept whole.
   [[nodiscard]] Fit fit_in(const Lane& lane, Bytes size) const {
     if (homes_.keeps_blocks_whole()) [[unlikely]]

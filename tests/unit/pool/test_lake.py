@@ -23,6 +23,7 @@ def scattered(pool, nbytes):
     return buffers[::2]
 
 
+@pytest.mark.needs("virtual_memory")
 def test_it_is_the_default(gpu):
     assert memlake.Pool(gpu).policy == LakeOptions()
 
@@ -111,6 +112,32 @@ def test_balance_does_not_grow_a_buffer_from_memory_of_another_device(gpus):
             buffer.close()
 
 
+@pytest.mark.parametrize(
+    ("made", "freed", "wanted"),
+    [
+        (16, [(0, 2), (0, 2, 4, 6)], "32MiB"),  # the devices are full, and the second one has enough free chunks
+        (14, [(1,), (0, 2, 4)], "32MiB"),  # 24 MiB in free chunks, and room for the rest on the same device
+        (12, [(), (2,)], "24MiB"),  # there is room for all of it on both devices together
+    ],
+)
+def test_balance_moves_chunks_of_one_device_before_it_uses_two(gpus, made, freed, wanted):
+    with memlake.Pool(list(gpus), placement="balance") as pool:
+        buffers = [pool.allocate("8MiB") for _ in range(made)]
+        for gpu, numbers in zip(gpus, freed, strict=True):
+            there = [buffer for buffer in buffers if buffer.pieces[0].device == gpu]
+            for number in numbers:
+                buffers.remove(there[number])
+                there[number].close()
+        with pool.allocate(wanted) as buffer:
+            assert {piece.device for piece in buffer.pieces} == {gpus[1]}
+            pool.check()
+        with pool.allocate("8MiB") as again:  # what is left over does not mix devices either
+            assert len(again.pieces) == 1
+        pool.check()
+        for buffer in buffers:
+            buffer.close()
+
+
 def test_near_takes_the_device_of_the_stream(gpus):
     stream = gpus[1].create_stream()
     with memlake.Pool(list(gpus), placement="near") as pool, pool.allocate("40MiB", stream=stream) as buffer:
@@ -124,6 +151,7 @@ def test_a_placement_that_does_not_exist_is_refused(gpus):
         memlake.Pool(list(gpus), placement="far")
 
 
+@pytest.mark.needs("virtual_memory")
 def test_scattered_memory_serves_a_large_request_and_the_counters_say_how(memlake_emulator):
     (gpu,) = memlake_emulator.emulate(memory="256MiB", backing="none")
     with memlake.Pool(gpu) as pool:
@@ -151,6 +179,7 @@ def test_without_aliases_whole_chunks_move_and_nothing_is_borrowed(memlake_emula
             buffer.close()
 
 
+@pytest.mark.needs("virtual_memory")
 def test_live_buffers_keep_their_bytes_while_chunks_move(memlake_emulator):
     (gpu,) = memlake_emulator.emulate(memory="128MiB", backing="host")
     with memlake.Pool(gpu) as pool:
