@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import memlake
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -30,7 +32,6 @@ REFUSALS = (
     "has no virtual memory management",
     "cannot hand memory to other processes",
     "cannot map memory of the host",
-    "is configured without",
 )
 
 
@@ -38,11 +39,29 @@ REFUSALS = (
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[pytest.TestReport]:
     result = yield
     if os.environ.get("MEMLAKE_HARDWARE") and call.excinfo is not None and result.failed:
-        text = str(call.excinfo.value)
-        if any(refusal in text for refusal in REFUSALS):
+        said = [line for line in str(call.excinfo.value).splitlines() if any(refusal in line for refusal in REFUSALS)]
+        if said:
             result.outcome = "skipped"
-            result.longrepr = (str(item.path), item.location[1], f"Skipped: the machine lacks it: {text[:200]}")
+            result.longrepr = (str(item.path), item.location[1], f"Skipped: the machine lacks it: {said[0][:200]}")
     return result
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "needs(*features): skipped on a machine that lacks one of `Device.features`")
+    if config.getoption("--memlake-hardware", default=None):
+        # A pool that is made without a policy says that it has another one. Tests that do not need `lake` go on.
+        config.addinivalue_line("filterwarnings", "ignore:.*has no virtual memory management:RuntimeWarning")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    marker = item.get_closest_marker("needs")
+    if marker is None or not os.environ.get("MEMLAKE_HARDWARE"):
+        return
+    (device,) = memlake.emulate(memory="64MiB", backing="none")
+    lacking = {name: device.features[name] for name in marker.args if not device.features[name].has}
+    device.close()
+    for name, answer in lacking.items():
+        pytest.skip(f"the machine lacks {name}: {answer.reason}")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "policies/torch/torch_rules.hpp"
 #include "policies/torch/torch_sizes.hpp"
+#include "vmm/feature_probe.hpp"
 
 namespace memlake {
 
@@ -217,6 +218,9 @@ Block* StitchSpace::take_best_fit(Bytes size, StreamId stream) {
 }
 
 Block* StitchSpace::stitch(Bytes size, StreamId stream) {
+  // A driver that maps a handle once has refused a view before.
+  if (const auto answer = device_->features().find(Feature::second_mapping); answer && !answer->has.value_or(true))
+    return nullptr;
   if (!views_.could_hold(size)) return nullptr;
   const Bytes free = blocks_.free_bytes_of(stream);
   if (free.count == 0) return nullptr;
@@ -228,8 +232,14 @@ Block* StitchSpace::stitch(Bytes size, StreamId stream) {
   }
   if (!views_.make_room(size)) return nullptr;
   const std::vector<StitchedView::Part> parts = choose_parts(size, stream);
-  std::unique_ptr<StitchedView> view =
-      with_addresses([&] { return std::make_unique<StitchedView>(device_, parts, view_group_, stream); });
+  std::unique_ptr<StitchedView> view;
+  try {
+    view = with_addresses([&] { return std::make_unique<StitchedView>(device_, parts, view_group_, stream); });
+  } catch (const Error& error) {
+    if (!refuses_mapping(error)) throw;
+    device_->features().turn_off(Feature::second_mapping, device_->ordinal(), error.what());
+    return nullptr;
+  }
   StitchedView& made = *view;
   views_.add(std::move(view));
   return use(made);

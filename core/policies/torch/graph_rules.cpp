@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "policies/segments/segment_space.hpp"
 #include "policies/torch/torch_sizes.hpp"
+#include "vmm/feature_probe.hpp"
 
 namespace memlake {
 
@@ -25,8 +26,9 @@ std::uint64_t next_serial() {
 }
 
 /// Whether the pages of TorchRules can be mapped on the device.
-bool can_map_pages(const Device& device) {
-  return torch::kSmallSegment.count % device.granularity(CU_MEM_ALLOC_GRANULARITY_MINIMUM).count == 0;
+bool can_map_pages(const std::shared_ptr<Device>& device) {
+  return has_feature(device, Feature::virtual_memory) &&
+         torch::kSmallSegment.count % device->granularity(CU_MEM_ALLOC_GRANULARITY_MINIMUM).count == 0;
 }
 
 }  // namespace
@@ -65,10 +67,9 @@ std::unique_ptr<Space> make_graph_space(const Space& policy, const Devices& devi
                 "location=\"device\"");
   std::unique_ptr<SegmentRules> rules;
   if (const GraphMemory* memory = policy.facets().graph_memory) rules = memory->graph_rules(graph_pool);
-  Device& device = *devices[device_number];
   if (rules == nullptr) {
     // Other devices get access to mapped memory only.
-    const bool is_expandable = policy.facets().peer_access != nullptr && can_map_pages(device);
+    const bool is_expandable = policy.facets().peer_access != nullptr && can_map_pages(devices[device_number]);
     TorchOptions options{.is_expandable = is_expandable};
     // Nobody else gets what a graph pool holds, so it grows in small steps.
     if (is_expandable) options.large_segment_size = torch::kLargeRounding;

@@ -84,13 +84,18 @@ def total_memory(devices: tuple[Device, ...], location: str) -> int:
 def require_capable(
     policy: Options,
     devices: tuple[Device, ...],
+    fallback_reason: str | None,
     *,
     placement: str,
     location: str,
     spill: str | None,
     handle_type: str | None,
 ) -> None:
-    """Raises ConfigError if the arguments are invalid, or need a capability that the policy does not have."""
+    """Raises ConfigError if the arguments are invalid, or need a capability that the policy does not have.
+
+    Args:
+        fallback_reason: why the pool has another policy than the default one, although the program chose none.
+    """
     if placement not in get_args(Placement):
         raise ConfigError(f"placement must be 'fill', 'balance' or 'near', got {placement!r}")
     if location not in get_args(Location):
@@ -104,6 +109,7 @@ def require_capable(
     if spill is not None and location != "device":
         raise ConfigError(f"a pool with location={location!r} is on the host already; leave spill out")
     can = policy.capabilities
+    why = "" if fallback_reason is None else f"; {fallback_reason}"
     wanted = {
         "spill": (spill is not None and not can.spill, f"spill={spill!r}"),
         "host_memory": (location != "device" and not can.host_memory, f"location={location!r}"),
@@ -111,16 +117,16 @@ def require_capable(
     for capability, (is_missing, what) in wanted.items():
         if is_missing:
             able = policies_with(capability)
-            raise ConfigError(f"{what} needs the policy {able}; {policy.name!r} knows the memory of one device")
+            raise ConfigError(f"{what} needs the policy {able}; {policy.name!r} knows the memory of one device{why}")
     if can.several_devices:
         return
     able = policies_with("several_devices")
     if len(devices) > 1:
         raise ConfigError(
-            f"a pool over {len(devices)} devices needs the policy {able}; {policy.name!r} knows one device"
+            f"a pool over {len(devices)} devices needs the policy {able}; {policy.name!r} knows one device{why}"
         )
     if placement != "fill":
-        raise ConfigError(f"placement is about several devices, which need the policy {able}")
+        raise ConfigError(f"placement is about several devices, which need the policy {able}{why}")
 
 
 def require_pinned(allocation_type: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from memlake import _native
 from memlake.policies import resolve_policy
 from memlake.policies.registry import default_policy
+from memlake.pool.arguments import require_capable
 
 if TYPE_CHECKING:
     from memlake.device.device import Device
@@ -20,8 +21,28 @@ __all__ = ["chosen_policy", "usable_handle_type"]
 _said: set[tuple[str, int, str]] = set()
 
 
-def chosen_policy(policy: str | Options | None, devices: tuple[Device, ...]) -> tuple[Options, str | None]:
-    """Returns the policy of a pool, and why it is not the default one although the program chose none."""
+def chosen_policy(
+    policy: str | Options | None,
+    devices: tuple[Device, ...],
+    *,
+    placement: str,
+    location: str,
+    spill: str | None,
+    handle_type: str | None,
+) -> tuple[Options, str | None]:
+    """Returns the policy of a pool, and why it is not the default one although the program chose none.
+
+    Raises:
+        ConfigError: if an argument is invalid, or needs a capability that the policy does not have.
+    """
+    chosen, reason = _policy_on(devices, policy)
+    require_capable(
+        chosen, devices, reason, placement=placement, location=location, spill=spill, handle_type=handle_type
+    )
+    return chosen, reason
+
+
+def _policy_on(devices: tuple[Device, ...], policy: str | Options | None) -> tuple[Options, str | None]:
     if policy is not None:
         return resolve_policy(policy), None
     name = _native.default_policy_on([device._open for device in devices])
@@ -32,7 +53,7 @@ def chosen_policy(policy: str | Options | None, devices: tuple[Device, ...]) -> 
         f"device {lacking.ordinal} has no virtual memory management ({lacking.features['virtual_memory'].reason}), so "
         f'the pool has the policy "{name}" over plain allocations instead of "{default_policy()}"'
     )
-    _say(lacking, "virtual_memory", reason)
+    _say(lacking, "virtual_memory", reason, stacklevel=5)
     return resolve_policy(name), reason
 
 
@@ -47,13 +68,13 @@ def usable_handle_type(handle_type: HandleType | None, devices: tuple[Device, ..
                 f"device {device.ordinal} has no fabric handles ({feature.reason}), so the pool has the handle type "
                 '"posix_fd", for processes of one machine'
             )
-            _say(device, "fabric_handles", reason)
+            _say(device, "fabric_handles", reason, stacklevel=4)
             return "posix_fd"
     return "fabric"
 
 
-def _say(device: Device, feature: str, text: str) -> None:
+def _say(device: Device, feature: str, text: str, *, stacklevel: int) -> None:
     key = (*device._key, feature)
     if key not in _said:
         _said.add(key)
-        warnings.warn(text, RuntimeWarning, stacklevel=4)
+        warnings.warn(text, RuntimeWarning, stacklevel=stacklevel)

@@ -21,7 +21,6 @@ from memlake.pool.arguments import (
     Spill,
     device_list,
     high_mark,
-    require_capable,
     require_pinned,
     total_memory,
 )
@@ -89,8 +88,8 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
             handles, too (`Buffer.handles`); if the device cannot do that, a warning says so, and the pool's handle
             type is ``"posix_fd"``. None, ``"none"``: only buffers that are allocated with ``shareable=True``.
         placement: on which of several devices new memory is created: ``"fill"``: the first device with room;
-            ``"balance"``: the devices evenly, buffer by buffer: a buffer for which one device has a free block or room
-            is on that device alone; ``"near"``: the device of the request's stream first.
+            ``"balance"``: the devices evenly, buffer by buffer: a buffer for which one device has enough free memory
+            and room is on that device alone; ``"near"``: the device of the request's stream first.
         spill: ``"host"``: memory for which the devices or the limit have no room is created on the host, in the same
             contiguous range. It is slower to access, is counted separately, and does not count against `limit`. None:
             such a request is refused. Spilling needs the policy ``"lake"``.
@@ -164,9 +163,8 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         require_pinned(allocation_type)
         if handle_type == "none":
             handle_type = None
-        self._policy, self._fallback_reason = chosen_policy(policy, self._all)
-        require_capable(
-            self._policy, self._all, placement=placement, location=location, spill=spill, handle_type=handle_type
+        self._policy, self._fallback_reason = chosen_policy(
+            policy, self._all, placement=placement, location=location, spill=spill, handle_type=handle_type
         )
         self._location = location
         self._total = total = total_memory(self._all, location)

@@ -48,6 +48,7 @@ def take_most(pool: Pool) -> int:
     return 0
 
 
+@pytest.mark.needs("virtual_memory")
 @pytest.mark.parametrize("level", LEVELS)
 def test_auto_is_what_the_emulated_device_allows(memlake_emulator: EmulatorFixture, level: str) -> None:
     with memlake.Pool(emulate(memlake_emulator, level)) as pool:
@@ -87,6 +88,23 @@ def test_a_driver_that_refuses_lowers_the_level_and_the_request_is_served(
             buffer.close()
 
 
+def test_stitch_does_without_views_where_a_handle_can_be_mapped_once(memlake_emulator: EmulatorFixture) -> None:
+    gpu = emulate(memlake_emulator, "none")
+    with memlake.Pool(gpu, "stitch") as pool:
+        buffers = [pool.allocate("8MiB") for _ in range(32)]
+        for buffer in buffers[::2]:
+            buffer.close()
+        for _ in range(2):
+            with pool.allocate("100MiB"):  # 128 MiB are free, nowhere 16 of them side by side
+                assert pool.stats().policy_counters["stitched_views"] == 0
+        assert gpu.features["second_mapping"].refusals == 1  # the second request does not try it again
+        assert not gpu.features["second_mapping"].has
+        pool.check()
+        for buffer in buffers[1::2]:
+            buffer.close()
+
+
+@pytest.mark.needs("virtual_memory")
 def test_a_higher_level_gathers_more(memlake_emulator: EmulatorFixture) -> None:
     most = []
     for level in LEVELS:

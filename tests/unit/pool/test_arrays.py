@@ -83,6 +83,7 @@ def test_numpy_converts_only_by_a_copy(pool):
         buffer.__array__(np.float32, copy=False)
 
 
+@pytest.mark.needs("virtual_memory")
 def test_a_mapping_becomes_a_numpy_array_too(gpu):
     with memlake.vmm.Segment.create(gpu, "2MiB") as segment:
         segment.fill(5)

@@ -57,6 +57,7 @@ def test_the_threshold_is_a_size_a_share_or_never(gpu):
     assert pool.release_threshold == NEVER_RELEASE
 
 
+@pytest.mark.needs("virtual_memory")
 def test_the_rules_of_reuse_are_switches_of_a_lake(gpu):
     pool = memlake.Pool(gpu)
     for name in RULES:
@@ -102,6 +103,7 @@ def freed_on(pool, stream):
         return buffer.ptr
 
 
+@pytest.mark.needs("virtual_memory")
 def test_memory_follows_an_order_of_streams(manual):
     pool, one, two = manual
     place = freed_on(pool, one)
@@ -115,6 +117,7 @@ def test_memory_follows_an_order_of_streams(manual):
     emulator.step(one, 10)
 
 
+@pytest.mark.needs("virtual_memory")
 def test_memory_does_not_follow_an_order_that_is_switched_off(manual):
     pool, one, two = manual
     pool.reuse_follow_event_dependencies = False
@@ -125,6 +128,7 @@ def test_memory_does_not_follow_an_order_that_is_switched_off(manual):
     emulator.step(one, 10)
 
 
+@pytest.mark.needs("virtual_memory")
 def test_what_the_program_has_waited_for_is_there_for_every_stream(manual):
     pool, one, two = manual
     for name in RULES:
@@ -135,6 +139,7 @@ def test_what_the_program_has_waited_for_is_there_for_every_stream(manual):
     assert pool.allocate("30MiB", stream=two).ptr == place
 
 
+@pytest.mark.needs("second_mapping", "shared_bytes")
 def test_an_inserted_wait_is_counted_and_can_be_switched_off(manual):
     pool, one, two = manual
     freed_on(pool, one)

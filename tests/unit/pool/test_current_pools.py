@@ -10,6 +10,7 @@ from memlake import ClosedError, ConfigError, InvalidFree
 MIB = 2**20
 
 
+@pytest.mark.needs("virtual_memory")
 def test_a_device_has_one_default_pool_from_first_use_on(gpus):
     pool = memlake.default_pool(gpus[0])
     assert pool.is_default

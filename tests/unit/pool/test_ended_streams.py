@@ -72,6 +72,7 @@ def test_while_a_stream_captures_the_host_gives_other_memory(pool: Pool, gpu: Em
             end_capture(stream)
 
 
+@pytest.mark.needs("virtual_memory")
 def test_a_refusal_says_which_free_memory_a_capturing_stream_keeps(gpu: EmulatedDevice) -> None:
     with memlake.Pool(gpu) as pool:
         stream = gpu.create_stream()

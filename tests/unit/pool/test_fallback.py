@@ -52,6 +52,31 @@ def test_the_other_policies_work_without_virtual_memory(plain, policy):
         pool.check()
 
 
+@pytest.mark.parametrize("policy", ["caching", "direct", "driver"])
+def test_graph_pools_work_without_virtual_memory(plain, policy):
+    with memlake.Pool(plain, policy) as pool:
+        with pool.graph_pool() as memory, pool.allocate("4MiB") as buffer:
+            buffer.fill(3)
+            assert (buffer.numpy() == 3).all()
+            assert memory.live == 4 * MIB
+        pool.check()
+        memory.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [({"location": "host"}, "location='host' needs"), ({"spill": "host"}, "spill='host' needs"), ({}, "a pool over 2")],
+)
+def test_a_refusal_of_what_only_lake_can_do_says_why_the_pool_has_another_policy(memlake_emulator, arguments, words):
+    plain = memlake_emulator.emulate(devices=1 if arguments else 2, memory="64MiB", lacks=["vmm"])
+    with (
+        warnings.catch_warnings(),
+        pytest.raises(memlake.ConfigError, match=rf"{words}.*has no virtual memory management \(its attribute 102"),
+    ):
+        warnings.simplefilter("ignore", RuntimeWarning)
+        memlake.Pool(list(plain), **arguments)
+
+
 def test_the_default_pool_and_allocate_work_without_virtual_memory(plain):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)

@@ -39,6 +39,7 @@ def test_many_streams_one_after_another_are_like_one(gpu: EmulatedDevice, policy
     pool.check()
 
 
+@pytest.mark.needs("virtual_memory")
 def test_memory_of_a_stream_that_has_ended_serves_others_before_new_memory(gpu: EmulatedDevice) -> None:
     pool = memlake.Pool(gpu)
     stream = gpu.create_stream()

@@ -170,6 +170,7 @@ def test_a_block_that_fails_leaves_nothing_behind(gpu, pool):
     memory.close()
 
 
+@pytest.mark.needs("virtual_memory")
 def test_the_limit_bounds_graph_pools_and_the_rest_together(gpu):
     pool = memlake.Pool(gpu, limit="40MiB")
     with pool.graph_pool() as memory:

@@ -27,6 +27,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 MOST_LIVE = 7
 
 
+@pytest.mark.needs("virtual_memory")
 def test_a_thousand_pools_of_one_process_find_addresses(memlake_emulator: EmulatorFixture) -> None:
     (gpu,) = memlake_emulator.emulate(memory="80GiB", backing="none")
     pools = [memlake.Pool(gpu) for _ in range(1000)]

@@ -77,6 +77,7 @@ def test_memory_of_cu_mem_alloc_has_no_access_of_its_own(gpus, policy):
     assert pool.peer_accessible_by == set()
 
 
+@pytest.mark.needs("virtual_memory")
 def test_access_is_taken_away_when_queued_work_has_finished(memlake_emulator):
     own, peer = memlake_emulator.emulate(devices=2, memory="256MiB")
     pool = memlake.Pool(own)
@@ -92,6 +93,7 @@ def test_access_is_taken_away_when_queued_work_has_finished(memlake_emulator):
     pool.check()
 
 
+@pytest.mark.needs("virtual_memory")
 def test_a_peer_that_was_closed_is_no_obstacle(gpus):
     pool = memlake.Pool(gpus[0])
     pool.peer_accessible_by.add(gpus[1])

@@ -16,6 +16,7 @@ def test_a_pool_takes_a_device_or_a_list_of_one(gpu):
         assert memlake.Pool(one).devices == tuple(one)
 
 
+@pytest.mark.needs("virtual_memory")
 def test_the_default_policy_is_lake(gpu):
     assert memlake.Pool(gpu).policy == LakeOptions()
 

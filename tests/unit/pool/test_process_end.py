@@ -71,12 +71,14 @@ DAEMONS = """
 """
 
 
+@pytest.mark.needs("virtual_memory")
 def test_a_process_with_daemon_threads_at_work_ends_and_prints_nothing():
     for _ in range(5):
         done = run_python(DAEMONS)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.needs("virtual_memory")
 def test_a_forked_child_of_a_process_with_threads_ends_and_prints_nothing():
     fork = """
     for _ in range(5):

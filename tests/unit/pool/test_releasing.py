@@ -142,6 +142,7 @@ def test_a_program_may_end_while_pools_decay():
     )
 
 
+@pytest.mark.needs("virtual_memory")
 def test_a_stream_that_was_closed_does_not_make_trimming_wait_for_others(memlake_emulator):
     (gpu,) = memlake_emulator.emulate(memory="128MiB", streams="manual")
     pool = memlake.Pool(gpu)
@@ -200,6 +201,7 @@ def test_a_capture_is_left_alone(gpu, policy):
     assert end_capture(captured) == INTACT  # 901 if somebody had touched the stream meanwhile
 
 
+@pytest.mark.needs("virtual_memory")
 def test_a_forked_child_ends_although_pools_decay():
     done = run_python(
         """

@@ -69,6 +69,7 @@ def test_an_idle_pool_of_the_driver_is_named_too(large):
     assert refusal(memlake.Pool(large), "500MiB").binds == "other_pools"
 
 
+@pytest.mark.needs("virtual_memory")
 def test_memory_without_a_pool_is_not_a_pool(large):
     chunk = memlake.vmm.create(large, "900MiB")
     error = refusal(memlake.Pool(large), "500MiB")
@@ -122,6 +123,7 @@ def test_what_could_be_stitched_is_less_than_what_was_refused(pool):
     assert all(error.largest_stitchable < error.details.rounded for error in certain)
 
 
+@pytest.mark.needs("virtual_memory")
 def test_the_details_are_numbers_and_the_text_is_theirs(gpu):
     error = refusal(memlake.Pool(gpu), "65MiB")
     details = error.details

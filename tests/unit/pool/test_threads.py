@@ -167,6 +167,7 @@ pool.check()
 """
 
 
+@pytest.mark.needs("virtual_memory")
 def test_a_wait_of_the_main_thread_can_be_interrupted_by_a_signal():
     result = subprocess.run([sys.executable, "-c", WAITING], check=True, capture_output=True, text=True)
     assert (result.stdout, result.stderr) == ("interrupted\n", "")
