@@ -49,7 +49,16 @@ def run_at_random(pool, gpu, seed):
 
 
 @pytest.mark.parametrize(
-    "policy", ["lake,aliasing:none", "lake,aliasing:prefix", "caching", "expandable", "direct", "max_split_size_mb:21"]
+    "policy",
+    [
+        "lake,aliasing:none",
+        # A driver that refuses the level once makes a call more than the replay does.
+        pytest.param("lake,aliasing:prefix", marks=pytest.mark.needs("second_mapping", "partial_mapping")),
+        "caching",
+        "expandable",
+        "direct",
+        "max_split_size_mb:21",
+    ],
 )
 @pytest.mark.parametrize("seed", range(4))
 def test_a_recording_replays_to_the_same_result(memlake_emulator, tmp_path, policy, seed):

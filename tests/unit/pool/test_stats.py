@@ -125,6 +125,7 @@ def test_a_block_of_one_device_names_it(gpus, policy):
         assert [block.pieces[0].nbytes >= buffer.nbytes for block in blocks if block.state == "live"] == [True]
 
 
+@pytest.mark.needs("second_mapping")
 def test_the_views_that_stitch_unmaps_first_are_the_least_recently_used(gpu):
     pool = memlake.Pool(gpu, memlake.policies.StitchOptions(max_views=2, frag_limit="2MiB"))
     scattered = [pool.allocate("4MiB") for _ in range(15)]
