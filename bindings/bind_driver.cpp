@@ -61,7 +61,8 @@ void bind_driver(nb::module_& m) {
       .def(
           "current_device",
           [](Library& self) -> nb::object {
-            const auto ordinal = without_gil([&] { return self.current_device(); });
+            // With the GIL: the driver answers from the state of the thread and waits for nothing.
+            const auto ordinal = self.current_device();
             return ordinal ? nb::object(nb::int_(*ordinal)) : nb::none();
           },
           nb::sig("def current_device(self) -> int | None"),

@@ -51,8 +51,8 @@ void event_record(Device& device, CUevent event, CUstream stream) {
 }
 
 bool event_is_done(Device& device, CUevent event) {
+  // CUDA asks for no current context here, unlike for a record or a wait.
   Driver& driver = device.driver();
-  const CurrentContext current(device);
   const CUresult result = driver.cuEventQuery(event);
   if (result == CUDA_ERROR_NOT_READY || is_about_capture(result)) return false;
   check(driver, Call::cuEventQuery, result);

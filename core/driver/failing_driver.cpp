@@ -6,11 +6,15 @@ namespace {
 // Whose injected answer was the calling thread's latest. The library was not asked, so it has nothing to explain.
 thread_local const FailingDriver* latest_fault_of = nullptr;
 
+// Whether a test has ever asked for a fault. Until then no call reads or writes the variable above.
+std::atomic<bool> was_ever_armed{false};
+
 }  // namespace
 
 void FailingDriver::fail(std::optional<Call> call, std::uint64_t nth, CUresult result) {
   const std::lock_guard lock(mutex_);
   rules_.push_back({call, nth, result});
+  was_ever_armed = true;
   is_armed_ = true;
 }
 
@@ -21,6 +25,8 @@ void FailingDriver::clear() {
 }
 
 std::optional<CUresult> FailingDriver::next_fault(Call call) {
+  if (!was_ever_armed.load(std::memory_order_relaxed)) [[likely]]
+    return std::nullopt;
   latest_fault_of = nullptr;
   if (!is_armed_.load(std::memory_order_relaxed)) [[likely]]
     return std::nullopt;
@@ -45,7 +51,7 @@ std::optional<CUresult> FailingDriver::next_fault(Call call) {
 #undef F
 
 Explanation FailingDriver::explain(Call call, CUresult result) const {
-  if (latest_fault_of == this) return {"a fault injected by a test", false};
+  if (was_ever_armed.load(std::memory_order_relaxed) && latest_fault_of == this) return {"a fault injected by a test", false};
   return inner_.explain(call, result);
 }
 

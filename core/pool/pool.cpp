@@ -158,9 +158,26 @@ std::vector<Pool::Awaited> Pool::record(Block* block, const std::vector<StreamId
 }
 
 void Pool::free_slowly(Block* block, StreamId stream, bool is_final) {
-  const RelaxedCapture relaxed(events_.driver());
   OrderedFrees* ordered = space_of(*block).facets().ordered_frees;
   const bool is_for_others = block->give_back == GiveBack::to_several || block->give_back == GiveBack::to_driver;
+  // The usual case, one event of one stream, needs no lists. A capture of another thread allows the record of an event.
+  if (ordered == nullptr && !is_for_others && stream != block->stream && block->users.empty()) {
+    const auto record = [&] {
+      try {
+        return events_.record(stream, *block);
+      } catch (...) {
+        if (!is_final) throw;
+        return events_.record_later(stream, *block);
+      }
+    };
+    const Awaited awaited{record(), block, true};
+    note_free(*block, stream);
+    block->state = BlockState::pending;
+    block->awaited = 1;
+    add_awaited(stream, awaited);
+    return;
+  }
+  const RelaxedCapture relaxed(events_.driver());
   std::vector<StreamId> streams(block->users);
   std::erase(streams, stream);
   const bool has_others = !streams.empty();

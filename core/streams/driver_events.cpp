@@ -48,6 +48,7 @@ void DriverEvents::shrink() {
 }
 
 std::shared_ptr<EventOwner> DriverEvents::make_event(std::size_t place) const {
+  const RelaxedCapture relaxed(&unwrapped());
   const CUcontext context = place < devices_.size() ? nullptr : others_[place - devices_.size()].context;
   return std::make_shared<EventOwner>(device_at(place), context);
 }

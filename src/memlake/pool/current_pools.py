@@ -187,7 +187,7 @@ def allocate(nbytes: Size, *, stream: StreamLike = None, device: DeviceLike | No
             pool = _by_device.get(id(stream._device))
         if pool is not None:
             try:
-                return pool.allocate(nbytes, stream=stream)
+                return pool.allocate(nbytes) if stream is None else pool.allocate(nbytes, stream=stream)
             except ClosedError:
                 if pool.is_open:
                     raise

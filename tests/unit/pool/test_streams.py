@@ -161,3 +161,25 @@ def test_a_dropped_buffer_whose_use_cannot_be_recorded_is_freed_later(gpu, pool)
     pool.trim()
     assert pool.stats().pending == 0
     pool.check()
+
+
+def test_a_close_on_another_stream_costs_one_record_and_one_query(gpu):
+    stream, other = gpu.create_stream(), gpu.create_stream()
+    with memlake.Pool(gpu) as pool:
+
+        def work(times):
+            for _ in range(times):
+                pool.allocate("4MiB", stream=stream).close(stream=other)
+
+        work(3)  # the pool makes its event, and knows both streams from now on
+        with memlake.driver.counting(gpu) as counts:
+            work(10)
+        # A stream is asked whether it captures a graph: once for the request, once for the record.
+        assert counts.calls == {
+            "cuCtxPushCurrent": 10,
+            "cuEventRecord": 10,
+            "cuCtxPopCurrent": 10,
+            "cuEventQuery": 10,
+            "cuStreamIsCapturing": 20,
+        }
+        pool.check()
