@@ -138,6 +138,21 @@ void Driver::destroy_context(Lock& lock, Context& context) {
   changed.notify_all();
 }
 
+void Driver::release_primary(Lock& lock, Device& device) {
+  if (--device.primary_retains > 0) return;
+  if (Context* primary = contexts.find(device.primary_context)) destroy_context(lock, *primary);  // not after a reset
+}
+
+void Driver::destroy_green(Lock& lock, GreenContext& green) {
+  green.is_ending = true;
+  for (const auto& [handle, stream] : streams.all())
+    if (stream->view == green.view) captures.forget(*stream);
+  streams.drop_green(lock, green.view);
+  Device& device = *green.device;
+  contexts.erase_green(green);
+  if (device.primary_retains > 0) release_primary(lock, device);  // not after the device was closed
+}
+
 void Driver::wait_for_users(Lock& lock, const Module& module) {
   const std::uint64_t context = module.context;
   const std::vector<ModuleGlobal> globals = module.globals;

@@ -92,6 +92,12 @@ class Driver {
   /// pools.
   void destroy_context(Lock& lock, Context& context);
 
+  /// Ends a green context with its streams, and gives up its hold on the primary context.
+  void destroy_green(Lock& lock, GreenContext& green);
+
+  /// Gives up one hold on the device's primary context. pre: it is retained.
+  void release_primary(Lock& lock, Device& device);
+
   /// Waits for the work of the module's device and for other users of its variables. Throws the error of work that
   /// failed meanwhile.
   void wait_for_users(Lock& lock, const Module& module);

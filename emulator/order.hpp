@@ -40,6 +40,14 @@ class Order {
     forget_if([context](std::uint64_t, const Ended& ended) { return ended.context == context; });
   }
 
+  /// The last operations of the streams of a context that are gone and that the host has not seen.
+  [[nodiscard]] Clock ended_of(std::uint64_t context) const {
+    Clock point;
+    for (const auto& [stream, ended] : ended_)
+      if (ended.context == context) point.note(stream, ended.last);
+    return point;
+  }
+
   void see(std::uint64_t stream, std::uint64_t position) { seen_.note(stream, position); }
 
   [[nodiscard]] bool has_seen(std::uint64_t stream, std::uint64_t position) const {

@@ -30,7 +30,8 @@ bool& is_in_host_function() {
   return is_in;
 }
 
-Stream& Streams::add(Context& context, Stream::Kind kind, unsigned flags, int priority, const Origin& origin) {
+Stream& Streams::add(Context& context, std::uint64_t view, Stream::Kind kind, unsigned flags, int priority,
+                     const Origin& origin) {
   const std::uint64_t handle = kStreamBase + kHandleStep * next_stream_++;
   auto stream = std::make_shared<Stream>(Stream{.handle = handle,
                                                 .kind = kind,
@@ -38,20 +39,24 @@ Stream& Streams::add(Context& context, Stream::Kind kind, unsigned flags, int pr
                                                 .device = context.device,
                                                 .flags = flags,
                                                 .priority = priority,
-                                                .made_by = origin});
+                                                .made_by = origin,
+                                                .view = view});
   order_.begin(handle);
-  return *streams_.emplace(handle, std::move(stream)).first->second;
+  Stream& made = *streams_.emplace(handle, std::move(stream)).first->second;
+  for (const std::uint64_t group : {context.handle, view})
+    if (const auto awaited = awaited_.find(group); awaited != awaited_.end()) wait_for(made, awaited->second, origin);
+  return made;
 }
 
-Stream& Streams::create(Context& context, unsigned flags, int priority, const Origin& origin) {
+Stream& Streams::create(Context& context, std::uint64_t view, unsigned flags, int priority, const Origin& origin) {
   if (flags > CU_STREAM_NON_BLOCKING) invalid("stream flags ", flags, " are not 0 or 1 (NON_BLOCKING)");
-  return add(context, Stream::Kind::created, flags, std::clamp(priority, kGreatestPriority, kLeastPriority), origin);
+  return add(context, view, Stream::Kind::created, flags, std::clamp(priority, kGreatestPriority, kLeastPriority), origin);
 }
 
-Stream& Streams::default_stream(Context& context, Stream::Kind kind) {
-  const Key key{context.handle, kind == Stream::Kind::legacy ? 0 : this_thread_id()};
+Stream& Streams::default_stream(Context& context, std::uint64_t view, Stream::Kind kind) {
+  const Key key{view != 0 ? view : context.handle, kind == Stream::Kind::legacy ? 0 : this_thread_id()};
   auto& stream = defaults_[key];
-  if (stream == nullptr) stream = &add(context, kind, CU_STREAM_DEFAULT, 0, Origin{.call = "the driver"});
+  if (stream == nullptr) stream = &add(context, view, kind, CU_STREAM_DEFAULT, 0, Origin{.call = "the driver"});
   return *stream;
 }
 
@@ -59,13 +64,16 @@ Stream& Streams::find(CUstream handle) {
   const auto value = reinterpret_cast<std::uint64_t>(handle);
   if (value <= CU_STREAM_PER_THREAD) {
     const bool is_per_thread = value == CU_STREAM_PER_THREAD || (value == 0 && default_is_per_thread());
-    return default_stream(contexts_.current(), is_per_thread ? Stream::Kind::per_thread : Stream::Kind::legacy);
+    return default_stream(contexts_.current(), contexts_.current_view(),
+                          is_per_thread ? Stream::Kind::per_thread : Stream::Kind::legacy);
   }
   const auto found = streams_.find(value);
   if (found != streams_.end() && !found->second->is_destroyed) {
     contexts_.check_alive(found->second->context);
     return *found->second;
   }
+  if (of_dropped_green_.contains(value))
+    refuse(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the green context of the stream ", Hex{value}, " was destroyed");
   const bool was_issued = value > kStreamBase && value < kStreamBase + kHandleStep * next_stream_;
   if (!was_issued || of_dropped_contexts_.contains(value))
     refuse(CUDA_ERROR_INVALID_HANDLE, "there is no stream ", Hex{value},
@@ -85,11 +93,11 @@ void Streams::erase_if_finished(const Stream& stream) {
   const std::uint64_t handle = stream.handle;  // the stream may go with its entry
   // The legacy stream waits for blocking streams, also for those that are gone.
   if (stream.is_blocking() && contexts_.find(stream.context) != nullptr) {
-    Clock& gone = of_gone_streams_[stream.context];
+    Clock& gone = of_gone_streams_[stream.group()];
     gone.merge(stream.before);
     if (gone.size() > kMostGoneStreams) gone.forget([&](std::uint64_t other) { return order_.is_closed(other); });
   }
-  order_.end(handle, stream.position, stream.context);
+  order_.end(handle, stream.position, stream.group());
   streams_.erase(handle);
 }
 
@@ -102,7 +110,7 @@ std::vector<CompletionRef> Streams::implicit_waits(const Stream& stream) const {
 }
 
 bool Streams::is_legacy_pair(const Stream& one, const Stream& other) {
-  return (one.kind == Stream::Kind::legacy) != (other.kind == Stream::Kind::legacy) && one.context == other.context &&
+  return (one.kind == Stream::Kind::legacy) != (other.kind == Stream::Kind::legacy) && one.group() == other.group() &&
          one.is_blocking() && other.is_blocking();
 }
 
@@ -112,7 +120,7 @@ const Clock& Streams::before(Stream& stream) {
       if (is_legacy_pair(stream, *other) && !stream.before.covers(handle, other->position))
         stream.before.merge(other->before);
   if (stream.kind == Stream::Kind::legacy)
-    if (const auto gone = of_gone_streams_.find(stream.context); gone != of_gone_streams_.end()) {
+    if (const auto gone = of_gone_streams_.find(stream.group()); gone != of_gone_streams_.end()) {
       stream.before.merge(gone->second);
       of_gone_streams_.erase(gone);
     }
@@ -163,7 +171,7 @@ CompletionRef Streams::when_reached(Stream& stream, const Origin& origin, std::f
 void Streams::check_not_implicit(const Stream& stream) const {
   if (stream.kind != Stream::Kind::legacy || captures_ == 0) return;
   for (const auto& [handle, other] : streams_)
-    if (other->capture != nullptr && other->context == stream.context && other->is_blocking())
+    if (other->capture != nullptr && other->group() == stream.group() && other->is_blocking())
       refuse(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "the default stream would wait for a stream that is capturing");
 }
 
@@ -174,7 +182,7 @@ void Streams::check_usable(Stream& stream) {
     check_not_implicit(stream);
   } catch (const Refusal&) {
     for (const auto& [handle, other] : streams_)
-      if (other->capture != nullptr && other->context == stream.context && other->is_blocking())
+      if (other->capture != nullptr && other->group() == stream.group() && other->is_blocking())
         other->capture->is_invalidated = true;
     throw;
   }

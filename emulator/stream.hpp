@@ -66,6 +66,7 @@ struct Stream {
   unsigned flags;
   int priority;
   Origin made_by;
+  std::uint64_t view = 0;  ///< of its green context; 0: none
   std::deque<std::unique_ptr<Queued>> queue = {};
   CompletionRef last = {};    ///< the completion of the last queued work; null before the first
   bool is_busy = false;       ///< its first piece of work is running
@@ -78,6 +79,8 @@ struct Stream {
   CaptureRef capture = {};                              ///< the capture that its operations become nodes of; null: none
   CaptureTips capture_tips = {};                        ///< the nodes that the next captured node depends on
 
+  /// Whose default stream it is ordered with, and who waits for it: its green context, or its context.
+  [[nodiscard]] std::uint64_t group() const { return view != 0 ? view : context; }
   [[nodiscard]] bool is_manual() const { return device->config.streams == StreamMode::manual; }
   [[nodiscard]] bool is_blocking() const { return (flags & CU_STREAM_NON_BLOCKING) == 0; }
   [[nodiscard]] CUstreamCaptureStatus capture_status() const {
@@ -124,7 +127,8 @@ class Streams {
         on_failure_(std::move(on_failure)),
         on_queued_(std::move(on_queued)) {}
 
-  Stream& create(Context& context, unsigned flags, int priority, const Origin& origin);
+  /// Makes a stream of the context, or of its green context with this view.
+  Stream& create(Context& context, std::uint64_t view, unsigned flags, int priority, const Origin& origin);
   void destroy(Stream& stream);
 
   /// Finds a stream; 0, 1 and 2 are default streams of the current context. Throws 400 for a handle that never existed.
@@ -161,6 +165,7 @@ class Streams {
   /// The waits of the host. After them the host has seen the end of the work. They return what comes before that point.
   Clock synchronize(Lock& lock, Stream& stream);
   Clock synchronize_context(Lock& lock, const Context& context);
+  Clock synchronize_green(Lock& lock, std::uint64_t view);
   void synchronize_device(Lock& lock, const Device& device);
   /// A call told the program that the context is lost: what runs on memory ends, the rest never runs.
   void see_lost(Lock& lock, std::uint64_t context);
@@ -175,6 +180,10 @@ class Streams {
   Event& find_event(CUevent handle);
   void record(Event& event, Stream& stream, const Origin& origin);
   void wait_event(Stream& stream, const Event& event, const Origin& origin);
+  /// The same for all streams of a context, or of a green context (`group` is its view); those that are made later wait,
+  /// too. Throw 900 if one of them is capturing.
+  void record_group(Event& event, Context& context, std::uint64_t group, const Origin& origin);
+  void wait_group(Context& context, std::uint64_t group, const Event& event, const Origin& origin);
   /// Throws a violation if another process made the event and has destroyed it.
   void check_not_destroyed(const Event& event) const;
   /// On true the host has seen the end of the work before the event.
@@ -203,15 +212,29 @@ class Streams {
   /// Ends the streams and events of a context for the program, then finishes their work. Work behind a closed gate is
   /// dropped.
   void drop_context(Lock& lock, const Context& context);
+  /// The same for the streams of a green context; late calls on them return 709.
+  void drop_green(Lock& lock, std::uint64_t view);
 
   [[nodiscard]] const std::unordered_map<std::uint64_t, std::shared_ptr<Stream>>& all() const { return streams_; }
   [[nodiscard]] const std::unordered_map<std::uint64_t, Event>& events() const { return events_; }
 
  private:
-  using Key = std::pair<std::uint64_t, long>;  // context, thread (0: the legacy stream)
+  using Key = std::pair<std::uint64_t, long>;  // Stream::group(), thread (0: the legacy stream)
 
-  Stream& default_stream(Context& context, Stream::Kind kind);
-  Stream& add(Context& context, Stream::Kind kind, unsigned flags, int priority, const Origin& origin);
+  /// A stream for the driver itself, which is destroyed at the end of the call; its work still runs.
+  using PassingStream = std::unique_ptr<Stream, std::function<void(Stream*)>>;
+  /// What the streams of a context wait for.
+  struct Reached {
+    Clock point;
+    std::vector<CompletionRef> pending;
+  };
+
+  PassingStream passing_stream(Context& context, const Origin& origin);
+  void check_none_captures(std::uint64_t group);
+  void wait_for(Stream& stream, const Reached& reached, const Origin& origin);
+  Stream& default_stream(Context& context, std::uint64_t view, Stream::Kind kind);
+  Stream& add(Context& context, std::uint64_t view, Stream::Kind kind, unsigned flags, int priority,
+              const Origin& origin);
   Event& add_event(const Context& context, unsigned flags, std::shared_ptr<SharedEvent> shared, const Origin& origin);
   [[nodiscard]] std::vector<CompletionRef> implicit_waits(const Stream& stream) const;
   /// Whether CUDA's default-stream rules order the two streams behind each other.
@@ -235,6 +258,9 @@ class Streams {
     return streams_.at(stream.handle);
   }
   void erase_if_finished(const Stream& stream);
+  void finish_all(Lock& lock, const std::vector<std::shared_ptr<Stream>>& dropped);
+  /// The host has waited for a context and its green contexts.
+  void see_ended(std::uint64_t context);
 
   std::condition_variable& changed_;
   std::mutex& mutex_;
@@ -248,9 +274,11 @@ class Streams {
   std::unordered_map<std::uint64_t, Event> events_;
   std::map<Key, Stream*> defaults_;
   Clock told_others_;  // what comes before records of interprocess events, and so before what other processes do then
-  std::unordered_map<std::uint64_t, Clock> of_gone_streams_;  // by context: its blocking streams that are gone
+  std::unordered_map<std::uint64_t, Clock> of_gone_streams_;  // by Stream::group(): its blocking streams that are gone
+  std::unordered_map<std::uint64_t, Reached> awaited_;        // by Stream::group(): by all its streams, later ones too
   std::unordered_set<std::uint64_t> closed_gates_;
   std::unordered_set<std::uint64_t> of_dropped_contexts_;  // handles whose late use is no violation
+  std::unordered_set<std::uint64_t> of_dropped_green_;     // the same for green contexts
   std::uint64_t next_stream_ = 1;
   std::uint64_t next_event_ = 1;
   std::uint64_t next_gate_ = 1;

@@ -211,14 +211,26 @@ Clock Streams::wait_for_streams(Lock& lock, Selects&& selects) {
 Clock Streams::synchronize_context(Lock& lock, const Context& context) {
   const std::uint64_t handle = context.handle;
   Clock point = wait_for_streams(lock, [&](const Stream& stream) { return stream.context == handle; });
-  order_.see_ended(handle);
+  see_ended(handle);
   return point;
+}
+
+Clock Streams::synchronize_green(Lock& lock, std::uint64_t view) {
+  Clock point = wait_for_streams(lock, [&](const Stream& stream) { return stream.view == view; });
+  order_.see_ended(view);
+  return point;
+}
+
+void Streams::see_ended(std::uint64_t context) {
+  order_.see_ended(context);
+  for (const auto& [view, green] : contexts_.all_green())
+    if (green.primary == context) order_.see_ended(view);
 }
 
 void Streams::synchronize_device(Lock& lock, const Device& device) {
   wait_for_streams(lock, [&](const Stream& stream) { return stream.device == &device; });
   for (const auto& [handle, context] : contexts_.all())
-    if (context.device == &device) order_.see_ended(handle);
+    if (context.device == &device) see_ended(handle);
 }
 
 void Streams::see_lost(Lock& lock, std::uint64_t context) {
@@ -229,7 +241,7 @@ void Streams::see_lost(Lock& lock, std::uint64_t context) {
   changed_.wait(lock, [&] { return std::ranges::none_of(streams_, is_using_memory); });
   for (const auto& [handle, stream] : streams_)
     if (stream->context == context) order_.see(stream->before);
-  order_.see_ended(context);
+  see_ended(context);
 }
 
 std::uint64_t Streams::hold(Stream& stream, const Origin& origin) {
@@ -270,12 +282,31 @@ void Streams::drop_context(Lock& lock, const Context& context) {
   std::vector<std::shared_ptr<Stream>> dropped;
   for (const auto& [handle, stream] : streams_)
     if (stream->context == context.handle) dropped.push_back(stream);
-  for (const auto& stream : dropped) {
-    of_dropped_contexts_.insert(stream->handle);
-    stream->is_destroyed = true;
-  }
-  std::erase_if(defaults_, [&](const auto& entry) { return entry.first.first == context.handle; });
+  for (const auto& stream : dropped) of_dropped_contexts_.insert(stream->handle);
   std::erase_if(events_, [&](const auto& entry) { return entry.second.context == context.handle; });
+  finish_all(lock, dropped);
+  see_ended(context.handle);
+  of_gone_streams_.erase(context.handle);
+  awaited_.erase(context.handle);
+}
+
+void Streams::drop_green(Lock& lock, std::uint64_t view) {
+  std::vector<std::shared_ptr<Stream>> dropped;
+  for (const auto& [handle, stream] : streams_)
+    if (stream->view == view) dropped.push_back(stream);
+  for (const auto& stream : dropped) of_dropped_green_.insert(stream->handle);
+  finish_all(lock, dropped);
+  order_.see_ended(view);
+  of_gone_streams_.erase(view);
+  awaited_.erase(view);
+}
+
+void Streams::finish_all(Lock& lock, const std::vector<std::shared_ptr<Stream>>& dropped) {
+  for (const auto& stream : dropped) {
+    stream->is_destroyed = true;
+    if (stream->kind != Stream::Kind::created)
+      std::erase_if(defaults_, [&](const auto& entry) { return entry.second == stream.get(); });
+  }
   for (const auto& stream : dropped) {
     while (!stream->queue.empty()) {
       if (is_stuck(*stream)) {
@@ -287,8 +318,6 @@ void Streams::drop_context(Lock& lock, const Context& context) {
     order_.see(stream->before);
     erase_if_finished(*stream);
   }
-  order_.see_ended(context.handle);
-  of_gone_streams_.erase(context.handle);
   changed_.notify_all();  // for the workers, which have nothing to do any more
 }
 

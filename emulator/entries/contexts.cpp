@@ -29,9 +29,28 @@ void set_top(std::uint64_t handle) {
   }
 }
 
-void synchronize(Session& session, const Context& context) {
+/// The view of a given or current green context; 0 if the context is a whole one.
+std::uint64_t view_of(Session& session, CUcontext context) {
+  Contexts& contexts = session.driver.contexts;
+  if (context == nullptr) return contexts.current_view();
+  const GreenContext* green = contexts.green_of(reinterpret_cast<std::uint64_t>(context));
+  return green == nullptr ? 0 : green->view;
+}
+
+/// The handle that the program knows a context by: that of its view if the context is green.
+std::uint64_t checked(Session& session, CUcontext context) {
+  find_context(session, context);
+  return reinterpret_cast<std::uint64_t>(context);
+}
+
+void synchronize(Session& session, const Context& context, std::uint64_t view) {
   Driver& driver = session.driver;
   const std::uint64_t handle = context.handle;
+  if (view != 0) {
+    const Clock waited_for = driver.streams.synchronize_green(session.lock, view);
+    driver.contexts.check_alive(handle);
+    return driver.pools.synchronized(waited_for);
+  }
   const Clock waited_for = driver.streams.synchronize_context(session.lock, context);
   driver.contexts.check_alive(handle);  // returns the error of work that failed during the wait
   driver.pools.synchronized(waited_for, *driver.contexts.find(handle));
@@ -63,9 +82,7 @@ MEMLAKE_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
     Device& on = session.driver.devices.find(device);
     if (on.primary_retains == 0)
       refuse(CUDA_ERROR_INVALID_CONTEXT, "the primary context of device ", device, " is not retained");
-    if (--on.primary_retains > 0) return;
-    if (Context* primary = session.driver.contexts.find(on.primary_context))  // not after a reset
-      session.driver.destroy_context(session.lock, *primary);
+    session.driver.release_primary(session.lock, on);
   });
 }
 
@@ -121,7 +138,7 @@ MEMLAKE_EXPORT CUresult cuCtxDestroy_v2(CUcontext context) {
 
 MEMLAKE_EXPORT CUresult cuCtxSetCurrent(CUcontext context) {
   return enter(Call::cuCtxSetCurrent, MEMLAKE_CALLER,
-               [&](Session& session) { set_top(context == nullptr ? 0 : find_context(session, context).handle); });
+               [&](Session& session) { set_top(context == nullptr ? 0 : checked(session, context)); });
 }
 
 MEMLAKE_EXPORT CUresult cuCtxGetCurrent(CUcontext* context) {
@@ -133,7 +150,7 @@ MEMLAKE_EXPORT CUresult cuCtxGetCurrent(CUcontext* context) {
 
 MEMLAKE_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context) {
   return enter(Call::cuCtxPushCurrent_v2, MEMLAKE_CALLER,
-               [&](Session& session) { Contexts::stack().push_back(find_context(session, context).handle); });
+               [&](Session& session) { Contexts::stack().push_back(checked(session, context)); });
 }
 
 MEMLAKE_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext* context) {
@@ -164,12 +181,30 @@ MEMLAKE_EXPORT CUresult cuCtxGetFlags(unsigned* flags) {
 
 MEMLAKE_EXPORT CUresult cuCtxSynchronize() {
   return enter(Call::cuCtxSynchronize, MEMLAKE_CALLER,
-               [&](Session& session) { synchronize(session, session.driver.contexts.current()); });
+               [&](Session& session) { synchronize(session, session.driver.contexts.current(), view_of(session, nullptr)); });
 }
 
 MEMLAKE_EXPORT CUresult cuCtxSynchronize_v2(CUcontext context) {
   return enter(Call::cuCtxSynchronize_v2, MEMLAKE_CALLER,
-               [&](Session& session) { synchronize(session, given_or_current(session, context)); });
+               [&](Session& session) { synchronize(session, given_or_current(session, context), view_of(session, context)); });
+}
+
+MEMLAKE_EXPORT CUresult cuCtxRecordEvent(CUcontext context, CUevent event) {
+  return enter(Call::cuCtxRecordEvent, MEMLAKE_CALLER, [&](Session& session) {
+    Context& whole = given_or_current(session, context);
+    const std::uint64_t view = view_of(session, context);
+    auto& streams = session.driver.streams;
+    streams.record_group(streams.find_event(event), whole, view != 0 ? view : whole.handle, session.origin);
+  });
+}
+
+MEMLAKE_EXPORT CUresult cuCtxWaitEvent(CUcontext context, CUevent event) {
+  return enter(Call::cuCtxWaitEvent, MEMLAKE_CALLER, [&](Session& session) {
+    Context& whole = given_or_current(session, context);
+    const std::uint64_t view = view_of(session, context);
+    auto& streams = session.driver.streams;
+    streams.wait_group(whole, view != 0 ? view : whole.handle, streams.find_event(event), session.origin);
+  });
 }
 
 MEMLAKE_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
@@ -213,7 +248,9 @@ MEMLAKE_EXPORT CUresult cuCtxGetApiVersion(CUcontext context, unsigned* version)
 MEMLAKE_EXPORT CUresult cuCtxGetId(CUcontext context, unsigned long long* id) {
   return enter(Call::cuCtxGetId, MEMLAKE_CALLER, [&](Session& session) {
     required(id, "id");
-    *id = given_or_current(session, context).handle;
+    const std::uint64_t whole = given_or_current(session, context).handle;
+    const std::uint64_t view = view_of(session, context);
+    *id = view != 0 ? view : whole;
   });
 }
 

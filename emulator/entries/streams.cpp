@@ -60,7 +60,9 @@ MEMLAKE_EXPORT CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
   return enter(Call::cuStreamCreate, MEMLAKE_CALLER, [&](Session& session) {
     required(stream, "stream");
     Driver& driver = session.driver;
-    *stream = as_handle(driver.streams.create(driver.contexts.current(), flags, 0, session.origin));
+    Contexts& contexts = driver.contexts;
+    *stream =
+        as_handle(driver.streams.create(contexts.current(), contexts.current_view(), flags, 0, session.origin));
   });
 }
 
@@ -68,7 +70,9 @@ MEMLAKE_EXPORT CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned fl
   return enter(Call::cuStreamCreateWithPriority, MEMLAKE_CALLER, [&](Session& session) {
     required(stream, "stream");
     Driver& driver = session.driver;
-    *stream = as_handle(driver.streams.create(driver.contexts.current(), flags, priority, session.origin));
+    Contexts& contexts = driver.contexts;
+    *stream =
+        as_handle(driver.streams.create(contexts.current(), contexts.current_view(), flags, priority, session.origin));
   });
 }
 
@@ -102,14 +106,21 @@ MEMLAKE_EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsign
 }
 
 MEMLAKE_EXPORT CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
-  return cuStreamGetCtx_v2(stream, context, nullptr);
+  return enter(Call::cuStreamGetCtx, MEMLAKE_CALLER, [&](Session& session) {
+    required(context, "context");
+    *context = reinterpret_cast<CUcontext>(session.driver.streams.find(stream).group());
+  });
 }
 
-MEMLAKE_EXPORT CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext* context, void** green_context) {
+MEMLAKE_EXPORT CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext* context, CUgreenCtx* green_context) {
   return enter(Call::cuStreamGetCtx_v2, MEMLAKE_CALLER, [&](Session& session) {
     required(context, "context");
-    *context = reinterpret_cast<CUcontext>(session.driver.streams.find(stream).context);
-    if (green_context != nullptr) *green_context = nullptr;
+    const Stream& found = session.driver.streams.find(stream);
+    if (found.view != 0 && found.kind == Stream::Kind::per_thread)
+      refuse(CUDA_ERROR_INVALID_HANDLE, "the stream is the thread's default stream, and a green context is current");
+    const GreenContext* green = session.driver.contexts.green_of(found.view);
+    *context = reinterpret_cast<CUcontext>(found.context);
+    if (green_context != nullptr) *green_context = green == nullptr ? nullptr : as_handle(*green);
   });
 }
 

@@ -50,6 +50,19 @@ struct PciInfoV2 {
   unsigned reserved[4];
 };
 
+struct PciInfoExt {
+  unsigned version;
+  unsigned domain;
+  unsigned bus;
+  unsigned device;
+  unsigned device_id;
+  unsigned subsystem_id;
+  unsigned base_class;
+  unsigned sub_class;
+  char bus_id[32];
+};
+inline constexpr unsigned kPciInfoExt = sizeof(PciInfoExt) | (1U << 24);
+
 struct ProcessV1 {
   unsigned pid;
   unsigned long long used_memory;

@@ -13,6 +13,8 @@ namespace {
 constexpr std::uintptr_t kHandleBase = 0x0D0'0000'0000'0000;
 constexpr unsigned kNoInstance = 0xFFFFFFFF;
 constexpr unsigned kNvidia = 0x10DE;                     // the vendor in a PCI device id
+constexpr unsigned kDisplayController = 3;               // the classes of data-centre GPUs on the bus
+constexpr unsigned k3dController = 2;
 constexpr unsigned kAmpere = 7;                          // of nvmlDeviceGetArchitecture
 constexpr int kMajor = 75, kMinor = 76, kBusWidth = 37;  // attributes of cuDeviceGetAttribute
 enum P2pStatus : int { kP2pOk = 0, kP2pNotSupported = 5 };
@@ -165,6 +167,19 @@ MEMLAKE_EXPORT Result nvmlDeviceGetPciInfo_v3(DeviceHandle device, PciInfo* info
     *info = {};
     put_place(*info, gpu.number);
     put_text(info->bus_id_legacy, sizeof info->bus_id_legacy, bus_id(gpu.number, true));
+    return put_text(info->bus_id, sizeof info->bus_id, bus_id(gpu.number, false));
+  });
+}
+
+MEMLAKE_EXPORT Result nvmlDeviceGetPciInfoExt(DeviceHandle device, PciInfoExt* info) {
+  return with_gpu(device, [&](Driver&, const Gpu& gpu) {
+    if (info == nullptr) return INVALID_ARGUMENT;
+    if (info->version != kPciInfoExt) return ARGUMENT_VERSION_MISMATCH;
+    *info = {};
+    info->version = kPciInfoExt;
+    put_place(*info, gpu.number);
+    info->base_class = kDisplayController;
+    info->sub_class = k3dController;
     return put_text(info->bus_id, sizeof info->bus_id, bus_id(gpu.number, false));
   });
 }

@@ -9,6 +9,7 @@
 #include "array_abi.hpp"
 #include "driver/cuda_abi.hpp"
 #include "graph_abi.hpp"
+#include "green_abi.hpp"
 #include "ipc_abi.hpp"
 #include "launch_attributes.hpp"
 #include "managed_abi.hpp"

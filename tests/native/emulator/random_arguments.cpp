@@ -195,7 +195,8 @@ std::uint64_t RandomArguments::element_number(const Parameter& element, std::siz
   // The places where the attributes of a batch begin.
   if (element.name == "starts" && !happens_once_in(8)) return index;
   // The size of an array that the function fills.
-  if (element.type == "size_t" && is_any(element.name, {"count"})) return choose(kMostElements + 1);
+  if ((element.type == "size_t" && element.name == "count") || element.name == "groups")
+    return choose(kMostElements + 1);
   return number(element);
 }
 

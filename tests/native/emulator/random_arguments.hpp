@@ -190,6 +190,7 @@ class RandomArguments {
   void fill(CUDA_RESOURCE_DESC& value);
   void fill(CUDA_TEXTURE_DESC& value);
   void fill(CUDA_RESOURCE_VIEW_DESC& value);
+  void fill(CUdevResource& value);
   void fill(CUgraphEdgeData& value);
   void fill(CUDA_MEMSET_NODE_PARAMS& value);
   void fill(CUDA_HOST_NODE_PARAMS& value);

@@ -41,6 +41,12 @@ void RandomArguments::fill(CUipcMemHandle& value) {
 void RandomArguments::fill(CUipcEventHandle& value) {
   for (char& byte : value.reserved) byte = static_cast<char>(choose(256));
 }
+void RandomArguments::fill(CUdevResource& value) {
+  if (!happens_once_in(4) && cuDeviceGetDevResource(device(), &value, CU_DEV_RESOURCE_TYPE_SM) == CUDA_SUCCESS) return;
+  value.type = static_cast<CUdevResourceType>(choose(3));
+  for (unsigned char& byte : value.internal) byte = static_cast<unsigned char>(choose(256));
+  value.sm.smCount = static_cast<unsigned>(choose(200));
+}
 void RandomArguments::fill(CUuuid& value) {
   for (char& byte : value.bytes) byte = static_cast<char>(choose(256));
 }

@@ -1,6 +1,7 @@
 """libnvidia-ml.so.1: NVML for the emulated devices."""
 
 import ctypes
+import os
 import re
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from memlake.libraries import cuda_library_directory, emulator_library
 LISTS = Path(__file__).parents[3] / "emulator" / "nvml"
 
 UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND, INSUFFICIENT_SIZE = 1, 2, 3, 6, 7
+ARGUMENT_VERSION_MISMATCH, SYSTEM = 25, 50
 
 
 @pytest.fixture
@@ -51,6 +53,45 @@ def test_memory_is_that_of_the_driver(nvml, gpus):
     assert memory_of(nvml, b) == (total, total, 0)
     segment.close()
     assert memory_of(nvml, a) == (total, total, 0)
+
+
+class PciInfo(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint) for name in "version domain bus device id subsystem base_class sub_class".split()]
+    _fields_.append(("bus_id", ctypes.c_char * 32))
+
+
+def test_the_place_on_the_bus_is_that_of_the_driver(nvml, gpu):
+    handle, info, text = handle_of(nvml, gpu), PciInfo(), ctypes.create_string_buffer(32)
+    assert nvml.nvmlDeviceGetPciInfoExt(handle, ctypes.byref(info)) == ARGUMENT_VERSION_MISMATCH
+    info.version = ctypes.sizeof(info) | 1 << 24
+    assert nvml.nvmlDeviceGetPciInfoExt(handle, ctypes.byref(info)) == 0
+    assert ctypes.CDLL(emulator_library()).cuDeviceGetPCIBusId(text, 32, gpu.ordinal) == 0
+    assert info.bus_id.decode() == "0000" + text.value.decode()
+    assert info.bus == int(text.value.split(b":")[1], 16)
+
+
+def test_a_device_is_near_to_all_processors_and_to_no_other_device(nvml, gpus):
+    a, b = (handle_of(nvml, gpu) for gpu in gpus)
+    words = (ctypes.c_ulong * 64)()
+    assert nvml.nvmlDeviceGetCpuAffinity(a, 64, words) == 0
+    near = {i for i in range(64 * 64) if words[i // 64] >> i % 64 & 1}
+    assert near >= os.sched_getaffinity(0)
+    assert nvml.nvmlDeviceGetMemoryAffinity(a, 64, words, 0) == 0
+    assert nvml.nvmlDeviceGetCpuAffinity(a, 0, words) == INVALID_ARGUMENT
+    level, count, handles = ctypes.c_int(-1), ctypes.c_uint(0), (ctypes.c_void_p * 64)()
+    assert nvml.nvmlDeviceGetTopologyCommonAncestor(a, b, ctypes.byref(level)) == 0
+    assert level.value == SYSTEM
+    assert nvml.nvmlDeviceGetTopologyCommonAncestor(a, a, ctypes.byref(level)) == 0
+    assert level.value == 0
+    assert nvml.nvmlDeviceGetTopologyNearestGpus(a, 10, ctypes.byref(count), None) == 0
+    assert count.value == 0
+    assert nvml.nvmlDeviceGetTopologyNearestGpus(a, SYSTEM, ctypes.byref(count), None) == 0
+    assert nvml.nvmlDeviceGetTopologyNearestGpus(a, SYSTEM, ctypes.byref(count), handles) == 0
+    assert b.value in handles[: count.value]
+    assert a.value not in handles[: count.value]
+    count.value = 1
+    assert nvml.nvmlSystemGetTopologyGpuSet(0, ctypes.byref(count), handles) == 0
+    assert count.value == 1
 
 
 def test_a_closed_device_is_gone(nvml, memlake_emulator):
