@@ -35,8 +35,9 @@ struct Context {
   std::set<std::uint64_t> peers;  ///< contexts whose plain allocations this one may access (cuCtxEnablePeerAccess)
 };
 
-/// A set of a device's multiprocessors with streams of its own (cuGreenCtxCreate). A program makes it current by its view,
-/// a CUcontext of its own (cuCtxFromGreenCtx). All else than streams that is made then belongs to the primary context.
+/// A set of a device's multiprocessors with streams of its own (cuGreenCtxCreate). A program makes it current by its
+/// view, a CUcontext of its own (cuCtxFromGreenCtx). All else than streams that is made then belongs to the primary
+/// context.
 struct GreenContext {
   std::uint64_t handle;
   std::uint64_t view;
@@ -101,7 +102,7 @@ class Contexts {
   /// The context that a handle of the program stands for.
   std::uint64_t whole(std::uint64_t handle);
 
-  std::unordered_map<std::uint64_t, Context> all_;        // references to values stay valid
+  std::unordered_map<std::uint64_t, Context> all_;         // references to values stay valid
   std::unordered_map<std::uint64_t, GreenContext> green_;  // by view
   std::uint64_t next_ = 1;
   std::unordered_map<std::uint64_t, SmResource> described_;

@@ -50,8 +50,7 @@ SmResource SmResource::from_program(const CUdevResource& resource) {
   Internal internal;
   std::memcpy(&internal, resource.internal, sizeof(internal));
   SmResource found{.device = internal.device, .set = {}, .part = internal.part, .split = internal.split};
-  for (std::size_t at = 0; at < found.set.size(); ++at)
-    found.set.set(at, (internal.set[at / 8] >> at % 8 & 1U) != 0);
+  for (std::size_t at = 0; at < found.set.size(); ++at) found.set.set(at, (internal.set[at / 8] >> at % 8 & 1U) != 0);
   if (internal.mark != kMark || internal.part > Part::remainder || found.set.count() != resource.sm.smCount)
     invalid("the resource was not made by the driver, or the program has changed it");
   return found;
@@ -65,13 +64,15 @@ SmSplit split(const SmResource& whole, unsigned groups, unsigned least, unsigned
     refuse(CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION,
            "a group of a split cannot be split again; make a green context of it, and split that one's resource");
   if (least > available) invalid("groups of ", least, " multiprocessors were asked of ", available);
-  const unsigned smallest = (flags & CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING) != 0 ? kAlignment : kLeastPartition;
+  const unsigned smallest =
+      (flags & CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING) != 0 ? kAlignment : kLeastPartition;
   const unsigned size = std::max(smallest, (least + kAlignment - 1) / kAlignment * kAlignment);
   if (size > available)
     refuse(CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION, "a group has at least ", size, " multiprocessors, and only ",
            available, " are there");
-  SmSplit made{.groups = {},
-               .remainder = {.device = whole.device, .set = whole.set, .part = SmResource::Part::remainder, .split = number}};
+  SmSplit made{
+      .groups = {},
+      .remainder = {.device = whole.device, .set = whole.set, .part = SmResource::Part::remainder, .split = number}};
   for (unsigned at = 0; at < std::min(groups, available / size); ++at)
     made.groups.push_back({.device = whole.device,
                            .set = take(made.remainder.set, size),

@@ -1,7 +1,7 @@
 #pragma once
 
-// Sets of a device's multiprocessors: the resource that a program splits, and that a green context is made of. A program
-// keeps them in its own memory, so that each is checked when it comes back.
+// Sets of a device's multiprocessors: the resource that a program splits, and that a green context is made of. A
+// program keeps them in its own memory, so that each is checked when it comes back.
 
 #include <bitset>
 #include <cstdint>

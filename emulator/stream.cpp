@@ -50,7 +50,8 @@ Stream& Streams::add(Context& context, std::uint64_t view, Stream::Kind kind, un
 
 Stream& Streams::create(Context& context, std::uint64_t view, unsigned flags, int priority, const Origin& origin) {
   if (flags > CU_STREAM_NON_BLOCKING) invalid("stream flags ", flags, " are not 0 or 1 (NON_BLOCKING)");
-  return add(context, view, Stream::Kind::created, flags, std::clamp(priority, kGreatestPriority, kLeastPriority), origin);
+  return add(context, view, Stream::Kind::created, flags, std::clamp(priority, kGreatestPriority, kLeastPriority),
+             origin);
 }
 
 Stream& Streams::default_stream(Context& context, std::uint64_t view, Stream::Kind kind) {

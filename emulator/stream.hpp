@@ -180,8 +180,8 @@ class Streams {
   Event& find_event(CUevent handle);
   void record(Event& event, Stream& stream, const Origin& origin);
   void wait_event(Stream& stream, const Event& event, const Origin& origin);
-  /// The same for all streams of a context, or of a green context (`group` is its view); those that are made later wait,
-  /// too. Throw 900 if one of them is capturing.
+  /// The same for all streams of a context, or of a green context (`group` is its view); those that are made later
+  /// wait, too. Throw 900 if one of them is capturing.
   void record_group(Event& event, Context& context, std::uint64_t group, const Origin& origin);
   void wait_group(Context& context, std::uint64_t group, const Event& event, const Origin& origin);
   /// Throws a violation if another process made the event and has destroyed it.

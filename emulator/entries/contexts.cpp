@@ -180,13 +180,15 @@ MEMLAKE_EXPORT CUresult cuCtxGetFlags(unsigned* flags) {
 }
 
 MEMLAKE_EXPORT CUresult cuCtxSynchronize() {
-  return enter(Call::cuCtxSynchronize, MEMLAKE_CALLER,
-               [&](Session& session) { synchronize(session, session.driver.contexts.current(), view_of(session, nullptr)); });
+  return enter(Call::cuCtxSynchronize, MEMLAKE_CALLER, [&](Session& session) {
+    synchronize(session, session.driver.contexts.current(), view_of(session, nullptr));
+  });
 }
 
 MEMLAKE_EXPORT CUresult cuCtxSynchronize_v2(CUcontext context) {
-  return enter(Call::cuCtxSynchronize_v2, MEMLAKE_CALLER,
-               [&](Session& session) { synchronize(session, given_or_current(session, context), view_of(session, context)); });
+  return enter(Call::cuCtxSynchronize_v2, MEMLAKE_CALLER, [&](Session& session) {
+    synchronize(session, given_or_current(session, context), view_of(session, context));
+  });
 }
 
 MEMLAKE_EXPORT CUresult cuCtxRecordEvent(CUcontext context, CUevent event) {

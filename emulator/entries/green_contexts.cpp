@@ -14,9 +14,7 @@ GreenContext& find_alive(Session& session, CUgreenCtx context) {
   return found;
 }
 
-SmResource whole_of(const Device& device) {
-  return {.device = device.ordinal, .set = Multiprocessors().set()};
-}
+SmResource whole_of(const Device& device) { return {.device = device.ordinal, .set = Multiprocessors().set()}; }
 
 void tell(const SmResource& resource, CUdevResource* told, CUdevResourceType type) {
   required(told, "resource");
@@ -28,9 +26,8 @@ void tell(const SmResource& resource, CUdevResource* told, CUdevResourceType typ
 }  // namespace
 
 MEMLAKE_EXPORT CUresult cuDeviceGetDevResource(CUdevice device, CUdevResource* resource, CUdevResourceType type) {
-  return enter(Call::cuDeviceGetDevResource, MEMLAKE_CALLER, [&](Session& session) {
-    tell(whole_of(session.driver.devices.find(device)), resource, type);
-  });
+  return enter(Call::cuDeviceGetDevResource, MEMLAKE_CALLER,
+               [&](Session& session) { tell(whole_of(session.driver.devices.find(device)), resource, type); });
 }
 
 MEMLAKE_EXPORT CUresult cuCtxGetDevResource(CUcontext context, CUdevResource* resource, CUdevResourceType type) {
@@ -137,8 +134,8 @@ MEMLAKE_EXPORT CUresult cuGreenCtxStreamCreate(CUstream* stream, CUgreenCtx cont
     const GreenContext& green = find_alive(session, context);
     if (flags != CU_STREAM_NON_BLOCKING)
       invalid("the flags of a stream of a green context must be 1 (NON_BLOCKING), not ", flags);
-    *stream = as_handle(driver.streams.create(*driver.contexts.find(green.primary), green.view, flags, priority,
-                                              session.origin));
+    *stream = as_handle(
+        driver.streams.create(*driver.contexts.find(green.primary), green.view, flags, priority, session.origin));
   });
 }
 

@@ -61,8 +61,7 @@ MEMLAKE_EXPORT CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
     required(stream, "stream");
     Driver& driver = session.driver;
     Contexts& contexts = driver.contexts;
-    *stream =
-        as_handle(driver.streams.create(contexts.current(), contexts.current_view(), flags, 0, session.origin));
+    *stream = as_handle(driver.streams.create(contexts.current(), contexts.current_view(), flags, 0, session.origin));
   });
 }
 

@@ -228,12 +228,6 @@ SAME(CU_STREAM_SET_CAPTURE_DEPENDENCIES);
 SAME(CU_EVENT_RECORD_EXTERNAL);
 SAME(CU_EVENT_WAIT_EXTERNAL);
 #endif
-#if CUDA_VERSION >= 12050
-SAME(CU_DEV_RESOURCE_TYPE_INVALID);
-SAME(CU_DEV_RESOURCE_TYPE_SM);
-SAME(CU_GREEN_CTX_DEFAULT_STREAM);
-SAME(CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING);
-#endif
 #undef SAME
 
 static_assert(ours::array_layered == CUDA_ARRAY3D_LAYERED && ours::array_surface == CUDA_ARRAY3D_SURFACE_LDST);
@@ -296,13 +290,11 @@ SAME_FIELD(CUmemPoolProps, usage);
 SAME_FIELD(CUmemPoolProps, reserved);
 #endif
 SAME_TYPE(CUmemPoolPtrExportData);
-#if CUDA_VERSION >= 12050
-static_assert(sizeof(abi::CUdevResource) == sizeof(::CUdevResource));
-SAME_FIELD(CUdevResource, type);
-SAME_FIELD(CUdevResource, sm);
-SAME_FIELD(CUdevSmResource, smCount);
-#endif
 #if CUDA_VERSION >= 13000
+static_assert(abi::CU_DEV_RESOURCE_TYPE_SM == ::CU_DEV_RESOURCE_TYPE_SM);
+static_assert(abi::CU_GREEN_CTX_DEFAULT_STREAM == ::CU_GREEN_CTX_DEFAULT_STREAM);
+static_assert(sizeof(abi::CUdevResource) == sizeof(::CUdevResource));
+SAME_FIELD(CUdevResource, sm);
 SAME_FIELD(CUdevSmResource, minSmPartitionSize);
 SAME_FIELD(CUdevSmResource, smCoscheduledAlignment);
 #endif

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from tests.suites.catalogue import SETTINGS, SUITES, Suite, how_to_get
 from tests.suites.environments import ENVIRONMENTS, UnavailableError, environment
-from tests.suites.expectations import Expected, differences, load, renewed
+from tests.suites.expectations import Expected, differences, load, reasons, renewed
 from tests.suites.running import Outcome, emulated, run_file
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def report(suite: Suite, found: Mapping[str, Mapping[str, Outcome]]) -> int:
     table = load(suite.table)
     total = 0
     for file, outcomes in found.items():
-        sentences = differences(table.get(file, Expected()), outcomes)
+        sentences = differences(table.get(file, Expected()), outcomes, reasons())
         for sentence in sentences:
             print(f"{suite.name}: FAILED {file}: {sentence}")
         total += len(sentences)
@@ -77,7 +77,7 @@ def write(suite: Suite, found: Mapping[str, Mapping[str, Outcome]]) -> None:
     """Renews the table of the files that ran; files that the suite does not name any more are dropped."""
     before = json.loads(suite.table.read_text()) if suite.table.exists() else {}
     table = load(suite.table)
-    new = {file: renewed(table.get(file, Expected()), outcomes) for file, outcomes in found.items()}
+    new = {file: renewed(table.get(file, Expected()), outcomes, reasons()) for file, outcomes in found.items()}
     kept = {file: {**before, **new}[file] for file in suite.files if file in before or file in new}
     suite.table.parent.mkdir(exist_ok=True)
     suite.table.write_text(json.dumps(kept, indent=1) + "\n")
@@ -117,7 +117,10 @@ def main() -> int:
             failures += report(suite, found)
     if arguments.json is not None:
         plain = {
-            suite: {file: {test: [o.outcome, o.reason] for test, o in tests.items()} for file, tests in files.items()}
+            suite: {
+                file: {test: [o.outcome, o.reason, o.evidence] for test, o in tests.items()}
+                for file, tests in files.items()
+            }
             for suite, files in everything.items()
         }
         arguments.json.write_text(json.dumps(plain, indent=1) + "\n")

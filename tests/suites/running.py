@@ -34,10 +34,14 @@ FOREIGN = ("CUDA_", "NUMBA_", "PYTEST_", "PYTHON", "LD_", "MEMLAKE_")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one test: passed, failed, error, skipped, xfailed, xpassed or crashed; and the message."""
+    """What became of one test: passed, failed, error, skipped, xfailed, xpassed or crashed; and the message.
+
+    The evidence is what the test wrote and how many launches the emulator skipped, if it did not pass.
+    """
 
     outcome: str
     reason: str = ""
+    evidence: str = ""
 
 
 def emulated(command: Sequence[str], settings: Sequence[str]) -> list[str]:
@@ -80,7 +84,7 @@ def read_journal(lines: Sequence[str]) -> tuple[dict[str, Outcome], list[str]]:
         if "begun" in entry:
             begun.append(entry["begun"])
         elif "ended" in entry:
-            found[entry["ended"]] = Outcome(entry["outcome"], entry["reason"])
+            found[entry["ended"]] = Outcome(entry["outcome"], entry["reason"], entry["evidence"])
         else:
             outcome = "skipped" if entry["uncollected"] == "skipped" else "error"
             found[WHOLE_FILE] = Outcome(outcome, entry["reason"])

@@ -56,8 +56,11 @@ def test_memory_is_that_of_the_driver(nvml, gpus):
 
 
 class PciInfo(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_uint) for name in "version domain bus device id subsystem base_class sub_class".split()]
-    _fields_.append(("bus_id", ctypes.c_char * 32))
+    _fields_ = [
+        *((name, ctypes.c_uint) for name in ("version", "domain", "bus", "device", "id", "subsystem")),
+        ("classes", ctypes.c_uint * 2),
+        ("bus_id", ctypes.c_char * 32),
+    ]
 
 
 def test_the_place_on_the_bus_is_that_of_the_driver(nvml, gpu):
