@@ -97,7 +97,8 @@ MEMLAKE_EXPORT CUresult cuGreenCtxDestroy(CUgreenCtx context) {
 
 MEMLAKE_EXPORT CUresult cuCtxFromGreenCtx(CUcontext* context, CUgreenCtx green) {
   return enter(Call::cuCtxFromGreenCtx, MEMLAKE_CALLER, [&](Session& session) {
-    required(context, "context") = reinterpret_cast<CUcontext>(find_alive(session, green).view);
+    required(context, "context");
+    *context = reinterpret_cast<CUcontext>(find_alive(session, green).view);
   });
 }
 
