@@ -57,7 +57,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     marker = item.get_closest_marker("needs")
     if marker is None or not os.environ.get("MEMLAKE_HARDWARE"):
         return
-    (device,) = memlake.emulate(memory="64MiB", backing="none")
+    (device,) = memlake.emulate(memory="64MiB")
     lacking = {name: device.features[name] for name in marker.args if not device.features[name].has}
     device.close()
     for name, answer in lacking.items():

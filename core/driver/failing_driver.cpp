@@ -51,7 +51,8 @@ std::optional<CUresult> FailingDriver::next_fault(Call call) {
 #undef F
 
 Explanation FailingDriver::explain(Call call, CUresult result) const {
-  if (was_ever_armed.load(std::memory_order_relaxed) && latest_fault_of == this) return {"a fault injected by a test", false};
+  if (was_ever_armed.load(std::memory_order_relaxed) && latest_fault_of == this)
+    return {"a fault injected by a test", false};
   return inner_.explain(call, result);
 }
 

@@ -140,7 +140,8 @@ std::optional<Plan> plan_parts(const LakeMap& map, const Wish& wish, const Place
 /// mapped anew.
 std::vector<Part> movable_chunks(const Wish& wish, std::vector<Part> wholes, Aliasing level) {
   std::erase_if(wholes, [&](const Part& part) {
-    return !is_where_wished(wish, part) || !is_usable(wish, *part.run) || (level == Aliasing::none && part.chunk->views > 0);
+    return !is_where_wished(wish, part) || !is_usable(wish, *part.run) ||
+           (level == Aliasing::none && part.chunk->views > 0);
   });
   return wholes;
 }

@@ -45,11 +45,11 @@ struct Wish {
 /// chunks that are moved or made, and the run of the place.
 struct Plan {
   Place place;
-  std::vector<Part> moved = {};     ///< whole chunks, which get their home here
-  std::vector<Bytes> fresh = {};    ///< chunks to create
-  std::vector<Bytes> spilled = {};  ///< chunks to create on the host
-  std::vector<Part> borrowed = {};  ///< first parts of chunks, which get a second mapping here
-  std::optional<Part> odd = {};     ///< a part that does not begin with its chunk; only the lowest piece can be one
+  std::vector<Part> moved = {};        ///< whole chunks, which get their home here
+  std::vector<Bytes> fresh = {};       ///< chunks to create
+  std::vector<Bytes> spilled = {};     ///< chunks to create on the host
+  std::vector<Part> borrowed = {};     ///< first parts of chunks, which get a second mapping here
+  std::optional<Part> odd = {};        ///< a part that does not begin with its chunk; only the lowest piece can be one
   std::optional<std::size_t> on = {};  ///< the device of all memory of the block; empty: it may lie on several
 
   /// The level of aliasing that the second mappings need; moving chunks before their old mappings end needs `whole`.

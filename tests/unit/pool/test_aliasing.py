@@ -56,6 +56,7 @@ def test_auto_is_what_the_emulated_device_allows(memlake_emulator: EmulatorFixtu
         assert pool.stats().to_dict()["policy_counters"]["aliasing"] == level
 
 
+@pytest.mark.needs("shared_bytes")
 def test_a_pool_of_several_devices_uses_the_lowest_level(memlake_emulator: EmulatorFixture) -> None:
     first, second = memlake_emulator.emulate(devices=2, memory="256MiB", aliasing="whole")
     with memlake.Pool([first, second]) as pool:
