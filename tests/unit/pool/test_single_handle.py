@@ -142,7 +142,7 @@ def test_a_pin_of_several_handles_is_said(gpu, caplog):
     [("rdma", "attribute 110"), ("rdma_grant", "did not grant it"), ("rdma_access", "answered 999")],
 )
 def test_a_pin_for_a_registration_refuses_what_was_not_granted(memlake_emulator, lack, reason):
-    (gpu,) = memlake_emulator.emulate(memory="64MiB", lacks=[lack])
+    (gpu,) = memlake_emulator.emulate(memory="64MiB", hardware="usual", lacks=[lack])
     with memlake.Pool(gpu) as pool, pool.allocate("4MiB") as buffer:
         assert not pool.rdma
         assert not buffer.pieces[0].is_rdma_capable
@@ -176,7 +176,7 @@ def test_a_single_handle_buffer_can_be_exported_if_the_device_can(gpu, memlake_e
     with memlake.Pool(gpu) as pool, pool.allocate("4MiB", single_handle=True) as buffer:
         assert buffer.is_shareable
         buffer.export()
-    (other,) = memlake_emulator.emulate(memory="64MiB", lacks=["export"])
+    (other,) = memlake_emulator.emulate(memory="64MiB", hardware="usual", lacks=["export"])
     with memlake.Pool(other) as pool, pool.allocate("4MiB", single_handle=True) as buffer:
         assert buffer.handles[0].export_types == ()
         with pytest.raises(memlake.ConfigError):
@@ -190,7 +190,7 @@ def test_a_pool_that_has_no_handles_says_so(gpu, memlake_emulator):
         pool.allocate("4MiB", single_handle=True)
     with memlake.Pool(gpu, location="host") as pool, pytest.raises(memlake.ConfigError, match="location='host'"):
         pool.allocate("4MiB", single_handle=True)
-    (plain,) = memlake_emulator.emulate(memory="64MiB", lacks=["vmm"])
+    (plain,) = memlake_emulator.emulate(memory="64MiB", hardware="usual", lacks=["vmm"])
     with memlake.Pool(plain, "caching") as pool, pytest.raises(memlake.ConfigError, match="virtual memory management"):
         pool.allocate("4MiB", single_handle=True)
 
