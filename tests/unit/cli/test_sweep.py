@@ -7,6 +7,7 @@ import pty
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -152,8 +153,11 @@ def test_on_a_terminal_it_shows_progress_and_ctrl_c_ends_it_with_130_and_the_res
     sweep = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=theirs, start_new_session=True)
     os.close(theirs)
     shown = b""
+    results = tmp_path / "memlake_sweep.jsonl"
     while b"sweeping [" not in shown:
         shown += os.read(ours, 1000)
+    while results.read_bytes().count(b"\n") <= 2 and sweep.poll() is None:  # two lines say what is swept
+        time.sleep(0.01)
     os.killpg(sweep.pid, signal.SIGINT)  # as a terminal does: also to the workers
     assert sweep.communicate()[0] == b""
     assert sweep.returncode == 130
@@ -166,10 +170,10 @@ def test_on_a_terminal_it_shows_progress_and_ctrl_c_ends_it_with_130_and_the_res
     assert b"of 80" in shown
     assert b"memlake: interrupted" in shown
     assert b"Traceback" not in shown
-    lines = (tmp_path / "memlake_sweep.jsonl").read_text().splitlines()
+    lines = results.read_text().splitlines()
     assert 2 < len(lines) < 82
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stderr == ""
-    after = (tmp_path / "memlake_sweep.jsonl").read_text().splitlines()
+    after = results.read_text().splitlines()
     assert after[: len(lines)] == lines
     assert len(set(after)) == len(after) == 82
