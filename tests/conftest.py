@@ -4,6 +4,7 @@ not take fails it. And the folder of large traces, for the tests that need one."
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--memlake-hardware", default=None):
         # A pool that is made without a policy says that it has another one. Tests that do not need `lake` go on.
         config.addinivalue_line("filterwarnings", "ignore:.*has no virtual memory management:RuntimeWarning")
+    # A shell starts a program in the background with SIGINT ignored, and the programs that tests start would inherit
+    # that. Then the tests that interrupt a program would wait for ever.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

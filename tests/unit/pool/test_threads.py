@@ -143,7 +143,6 @@ def test_a_thread_that_waits_for_a_stream_holds_no_lock(memlake_emulator, policy
 WAITING = """
 import os, signal, threading
 import memlake
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a program in the background may ignore the signal
 (gpu,) = memlake.emulate(memory="64MiB")
 pool = memlake.Pool(gpu, "expandable")
 stream = gpu.create_stream()
