@@ -96,7 +96,7 @@ def test_a_changed_byte_before_the_last_line_is_refused_and_nothing_is_written(w
 
 def test_a_file_of_another_program_is_refused_and_left_as_it_is(path):
     path.write_text("rank,policy\n0,lake\n")
-    with pytest.raises(SweepError, match=r"is no results file of a sweep; hint: name another file"):
+    with pytest.raises(SweepError, match=r"is no results file of a sweep; hint: name a file that memlake sweep wrote"):
         ResultsFile(path)
     assert path.read_text() == "rank,policy\n0,lake\n"
 

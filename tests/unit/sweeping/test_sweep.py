@@ -232,7 +232,7 @@ def test_a_damaged_results_file_is_an_error_and_is_left_as_it_is(four, tmp_path)
     memlake.sweep(four, SIZES, "lake", results=results)
     damaged = results.read_bytes().replace(b'"policy": "lake"', b'"policy": "leak"', 1)
     results.write_bytes(damaged)
-    with pytest.raises(SweepError, match="is damaged: line 2 of 9"):
+    with pytest.raises(SweepError, match="is damaged: line 3 of 10"):
         memlake.sweep(four, SIZES, "lake", results=results)
     assert results.read_bytes() == damaged
 
