@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import torch
@@ -89,8 +90,6 @@ def nested():
 @probe()
 def only_the_thread_that_uses_it():
     """Another thread's tensors stay outside of the pool."""
-    import threading
-
     pool = torch.cuda.MemPool()
     kept: list[torch.Tensor] = []
     with torch.cuda.use_mem_pool(pool):
@@ -178,7 +177,68 @@ def observer_of_a_pool():
             taken(40 * GIB)
     except torch.OutOfMemoryError:
         pass
-    return len(seen), outside.numel()
+    return [(device, asked, total) for device, asked, total, _ in seen], outside.numel()
+
+
+@probe()
+def a_pool_while_another_thread_is_told_of_its_failure():
+    """An observer runs for a while, and the rest of the program goes on meanwhile. No thread shares in the failure."""
+    is_told, goes_on = threading.Event(), threading.Event()
+
+    def observe(*_given):
+        is_told.set()
+        goes_on.wait(60)
+
+    torch._C._cuda_attach_out_of_memory_observer(observe)
+    outside = taken(50 * GIB)
+    failing = threading.Thread(target=fail_in_a_pool)
+    failing.start()
+    check(is_told.wait(60), "the observer was not called")
+    apart = torch.cuda.MemPool(no_split=True)
+    with torch.cuda.use_mem_pool(apart):
+        kept = taken(5 * MIB)
+    goes_on.set()
+    failing.join()
+    return kept.numel(), stat("num_ooms"), outside.numel()
+
+
+@probe()
+def a_pool_after_two_threads_failed_at_once():
+    """Two threads fail at the same time, and the first to fail is the first to end."""
+    both_failed, first_ended = threading.Barrier(2), threading.Event()
+    turns = []
+
+    def observe(*_given):
+        turns.append(threading.current_thread())
+        both_failed.wait(60)
+        if turns[0] is not threading.current_thread():
+            first_ended.wait(60)
+
+    def run():
+        fail_in_a_pool()
+        first_ended.set()
+
+    torch._C._cuda_attach_out_of_memory_observer(observe)
+    outside = taken(50 * GIB)
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    pool = torch.cuda.MemPool(no_split=True)
+    with torch.cuda.use_mem_pool(pool):
+        kept = taken(5 * MIB)
+    return kept.numel(), stat("num_ooms"), torch.cuda.get_per_process_memory_fraction(), outside.numel()
+
+
+def fail_in_a_pool():
+    """Asks for more than the device has left."""
+    pool = torch.cuda.MemPool()
+    try:
+        with torch.cuda.use_mem_pool(pool):
+            taken(40 * GIB)
+    except torch.OutOfMemoryError:
+        pass
 
 
 @probe()
@@ -326,8 +386,6 @@ def a_tensor_after_the_pool_has_gone_on_another_stream():
 @probe()
 def many_threads():
     """Each thread has a pool of its own, and allocates outside, too."""
-    import threading
-
     wrong: list[str] = []
 
     def work() -> None:

@@ -25,6 +25,7 @@ class Allocator final : public CUDAAllocator {
       devices_[device] =
           std::make_unique<DeviceMemory>(static_cast<DeviceIndex>(device), native, settings_, attachments_);
     is_initialized_ = native.initialized();
+    MemlakeRoom::devices.store(devices_);
   }
 
   CUDAAllocator& native() const { return native_; }
@@ -32,7 +33,8 @@ class Allocator final : public CUDAAllocator {
   /// Pools that are made from now on have this configuration. `served`: one bit per device; the others keep PyTorch's
   /// own allocator.
   void configure(const std::string& conf, uint64_t served) {
-    MemlakeRoom::left_behind.store(nullptr);
+    MemlakeRoom::is_left_behind.store(false);
+    NativeFailure::observe_in(native_);
     for (const auto& memory : devices_) memory->configure(conf);
     attachments_.set_configuration(conf);
     exchange_.configure(conf);
@@ -48,7 +50,7 @@ class Allocator final : public CUDAAllocator {
   void end() {
     for (const auto& memory : devices_) memory->end();
     memlake_torch_empty_cache();
-    MemlakeRoom::left_behind.store(devices_);
+    MemlakeRoom::is_left_behind.store(true);
   }
 
   // ---- c10::Allocator
@@ -122,6 +124,7 @@ class Allocator final : public CUDAAllocator {
 
   void init(int device_count) override {
     if (!native_.initialized()) native_.init(device_count);
+    NativeFailure::observe_in(native_);
     is_initialized_ = true;
   }
   bool initialized() override { return is_initialized_; }

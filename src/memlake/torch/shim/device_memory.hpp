@@ -29,6 +29,7 @@ class DeviceMemory {
   DeviceMemory(DeviceIndex device, CUDAAllocator& native, const HistorySettings& settings,
                const Attachments& attachments)
       : private_pools(device, native),
+        native_share(native, device),
         history(settings, device),
         device_(device),
         native_(native),
@@ -37,6 +38,7 @@ class DeviceMemory {
 
   Routes routes;
   PrivatePools private_pools;
+  NativeShare native_share;
   History history;
 
   /// The configuration of the pools that are made from now on. A pool with another configuration serves no further
@@ -142,11 +144,11 @@ class DeviceMemory {
   double fraction() {
     double known = fraction_.load();
     if (known >= 0) return known;
-    const double found = native_.initialized() ? native_.getMemoryFraction(device_) : 1;
+    const double found = native_.initialized() ? native_share.get() : 1;
     return fraction_.compare_exchange_strong(known, found) ? found : known;
   }
   void set_fraction(double fraction) {
-    native_.setMemoryFraction(fraction, device_);  // refuses what is not from 0 to 1
+    native_share.set(fraction);  // refuses what is not from 0 to 1
     fraction_.store(fraction);
     has_fraction_.store(fraction < 1);
     if (fraction >= 1 && present_pool() != nullptr) memlake_torch_fraction(1, device_);
@@ -159,14 +161,14 @@ class DeviceMemory {
     const auto total = static_cast<double>(total_memory());
     const auto held = static_cast<double>(held_by_memlake());
     const auto native = static_cast<double>(native_.getDeviceStats(device_).reserved_bytes[0].current);
-    native_.setMemoryFraction(std::clamp(share - held / total, 0.0, 1.0), device_);
+    native_share.set(std::clamp(share - held / total, 0.0, 1.0));
     if (present_pool() != nullptr) memlake_torch_fraction(std::clamp(share - native / total, 0.0, 1.0), device_);
   }
 
   /// No request comes any more. PyTorch's own allocator may have the whole fraction again.
   void end() {
     is_serving_.store(false);
-    if (has_fraction_.load()) native_.setMemoryFraction(fraction(), device_);
+    if (has_fraction_.load()) native_share.set(fraction());
   }
 
   /// Gives memlake's cached memory back if the device has less than this left. Waits for no stream.
@@ -364,7 +366,7 @@ class DeviceMemory {
     if (from.id == kDefaultPool)
       for (const Target& other : private_pools.used_on_oom())
         if (void* const taken = other.try_take(size, stream)) return taken;
-    const NativeFailure failure(native_, device_, from, total_memory());
+    const NativeFailure failure(native_, device_, native_share, from, total_memory());
     try {
       void* const taken = native_.raw_alloc_with_stream(size, stream);
       note_outside();

@@ -1,11 +1,13 @@
 #pragma once
 
 // NativeFailure: how PyTorch's own allocator is made to fail for a request that memlake has no memory for, so that it
-// does everything that a program expects of a failure.
+// does everything that a program expects of a failure. NativeShare: requests of other threads do not fail with it.
 
 #include <memlake.h>
 
 #include <algorithm>
+#include <atomic>
+#include <mutex>
 
 #include "routes.hpp"
 #include "statistics.hpp"
@@ -13,48 +15,122 @@
 
 namespace memlake_torch {
 
-/// As long as it lives, PyTorch's own allocator may take no more than the limit of the pool leaves. For a request of a
-/// private pool it may take nothing: memory of its default pool would not stay for the graph.
+/// The share of a device that PyTorch's own allocator may take. It has one number for all threads, and looks at it under
+/// its lock, after it has called PyTorch's callbacks. So each request sets its own share there, as long as any request
+/// is to fail.
+class NativeShare {
+ public:
+  NativeShare(CUDAAllocator& native, DeviceIndex device) : native_(native), device_(device) {}
+
+  /// Of requests that are not to fail.
+  double get() const {
+    const std::lock_guard lock(mutex_);
+    return failing_ > 0 ? share_ : native_.getMemoryFraction(device_);
+  }
+  void set(double share) {
+    TORCH_CHECK(0 <= share && share <= 1, "invalid fraction:", share, ". Please set within [0, 1].");  // as PyTorch
+    const std::lock_guard lock(mutex_);
+    share_ = share;
+    if (failing_ == 0) native_.setMemoryFraction(share, device_);
+  }
+
+  void begin_failure() {
+    const std::lock_guard lock(mutex_);
+    if (failing_ == 0) share_ = native_.getMemoryFraction(device_);
+    ++failing_;
+  }
+  void end_failure() {
+    const std::lock_guard lock(mutex_);
+    if (--failing_ == 0) native_.setMemoryFraction(share_, device_);
+  }
+
+  /// The request that calls PyTorch's callbacks may take no more than this. pre: the lock of PyTorch's own allocator is
+  /// held.
+  void apply(double most) {
+    const std::lock_guard lock(mutex_);
+    if (failing_ > 0) native_.setMemoryFraction(std::min(most, share_), device_);
+  }
+
+ private:
+  CUDAAllocator& native_;
+  const DeviceIndex device_;
+  mutable std::mutex mutex_;  // guards the members below; PyTorch's own allocator takes no lock for its fraction
+  int failing_ = 0;           // requests that are to fail
+  double share_ = 1;          // of the others, while any is to fail
+};
+
+/// As long as it lives, the calling thread's requests of PyTorch's own allocator may take no more than the limit of the
+/// pool leaves. For a request of a private pool it may take nothing: memory of its default pool would not stay for the
+/// graph.
 class NativeFailure {
  public:
-  NativeFailure(CUDAAllocator& native, DeviceIndex device, const Target& from, size_t total)
-      : native_(native), device_(device), outer_(private_pool()) {
-    private_pool() = from.id;
-    const bool is_private = from.id != kDefaultPool;
+  NativeFailure(CUDAAllocator& native, DeviceIndex device, NativeShare& share, const Target& from, size_t total)
+      : share_(share), device_(device), pool_(from.id), outer_(current()) {
+    current() = this;
     const memlake_pool_stats_t stats = stats_of(from.memory);
-    if (!is_private && stats.limit == UINT64_MAX) return;
-    const uint64_t left = stats.limit - std::min(stats.limit, stats.held);
-    const DeviceStats now = native.getDeviceStats(device);
-    const auto allowed = static_cast<double>(left) + static_cast<double>(now.reserved_bytes[0].current);
-    before_ = native.getMemoryFraction(device);
-    const double share = is_private ? 0.0 : std::clamp(allowed / static_cast<double>(total), 0.0, 1.0);
-    native.setMemoryFraction(std::min(share, before_), device);
+    if (pool_ == kDefaultPool && stats.limit == UINT64_MAX) return;
+    if (pool_ == kDefaultPool) {
+      const uint64_t left = stats.limit - std::min(stats.limit, stats.held);
+      const DeviceStats now = native.getDeviceStats(device);
+      const auto allowed = static_cast<double>(left) + static_cast<double>(now.reserved_bytes[0].current);
+      most_ = std::clamp(allowed / static_cast<double>(total), 0.0, 1.0);
+    } else {
+      most_ = 0;
+    }
+    share_.begin_failure();
     is_limited_ = true;
   }
   NativeFailure(const NativeFailure&) = delete;
   NativeFailure& operator=(const NativeFailure&) = delete;
   ~NativeFailure() {
-    if (is_limited_) native_.setMemoryFraction(before_, device_);
-    private_pool() = outer_;
+    end();
+    current() = outer_;
+  }
+
+  /// The share that the calling thread's request may take; 1: it is not to fail.
+  static double most_of(DeviceIndex device) {
+    const NativeFailure* const failure = current();
+    return failure != nullptr && failure->device_ == device ? failure->most_ : 1;
+  }
+  static bool is_under_way() { return current() != nullptr; }
+
+  /// Adds an observer to PyTorch's own allocator, once. When it is called, the allocator has failed already. Observers
+  /// that follow are told the size of the device, and may make requests of their own. Before its initialization the
+  /// allocator has no place for observers.
+  static void observe_in(CUDAAllocator& native) {
+    static std::atomic<bool> is_done{false};
+    if (!native.initialized() || is_done.exchange(true)) return;
+    native.attachOutOfMemoryObserver([](int64_t, size_t, size_t, size_t) {
+      NativeFailure* const failure = current();
+      if (failure != nullptr && failure->pool_ != kDefaultPool) failure->end();
+    });
   }
 
   /// The filter with which PyTorch's own allocator is told of a private pool that has memlake's memory: it gets no
   /// request of it but those that are to fail.
   static Routes::Filter filter_of(PoolId id) {
-    return [id](cudaStream_t) { return private_pool() == id; };
+    return [id](cudaStream_t) { return current() != nullptr && current()->pool_ == id; };
   }
 
  private:
-  /// The private pool of the calling thread's request that is to fail; kDefaultPool: there is none.
-  static PoolId& private_pool() {
-    thread_local PoolId pool = kDefaultPool;
-    return pool;
+  void end() {
+    if (is_limited_) share_.end_failure();
+    is_limited_ = false;
+    pool_ = kDefaultPool;
+    most_ = 1;
   }
 
-  CUDAAllocator& native_;
+  /// The calling thread's request that is to fail; null: there is none.
+  static NativeFailure*& current() {
+    thread_local NativeFailure* failure = nullptr;
+    return failure;
+  }
+
+  NativeShare& share_;
   const DeviceIndex device_;
-  const PoolId outer_;
-  double before_ = 1;
+  PoolId pool_;  // kDefaultPool: none that is private
+  NativeFailure* const outer_;
+  double most_ = 1;
   bool is_limited_ = false;
 };
 

@@ -39,16 +39,28 @@ class NativeRequest {
 
 class MemlakeRoom final : public c10::FreeMemoryCallback {
  public:
-  /// While memlake is not installed: the memory of all devices, kMostDevices of them. Then PyTorch's own allocator is
-  /// asked without a NativeRequest, and gets what tensors of memlake's memory have left behind. Else null.
-  static inline std::atomic<const std::unique_ptr<DeviceMemory>*> left_behind{nullptr};
+  /// The memory of all devices, kMostDevices of them. Null until memlake is installed first.
+  static inline std::atomic<const std::unique_ptr<DeviceMemory>*> devices{nullptr};
+  /// Whether memlake is not installed any more. Then PyTorch's own allocator is asked without a NativeRequest, and gets
+  /// what tensors of memlake's memory have left behind.
+  static inline std::atomic<bool> is_left_behind{false};
 
   /// False: no memory of PyTorch's own allocator became free.
   bool Execute() override {
-    if (NativeRequest* const request = NativeRequest::current()) {
+    NativeRequest* const request = NativeRequest::current();
+    const bool is_left = is_left_behind.load();
+    const std::unique_ptr<DeviceMemory>* const all = devices.load();
+    // Else it is a request of memlake's that calls all callbacks.
+    if (all == nullptr || (request == nullptr && !is_left && !NativeFailure::is_under_way())) return false;
+    // PyTorch's own allocator takes memory of the current device. Its lock for this device is held, and a thread that
+    // has the lock of another device may wait for it: no other device is looked at.
+    const DeviceIndex device = c10::cuda::current_device();
+    DeviceMemory& memory = *all[device];
+    memory.native_share.apply(NativeFailure::most_of(device));
+    if (request != nullptr) {
       request->make_room();
-    } else if (const std::unique_ptr<DeviceMemory>* const devices = left_behind.load()) {
-      for (int device = 0; device < kMostDevices; ++device) devices[device]->release_unused();
+    } else if (is_left) {
+      memory.release_unused();
     }
     return false;
   }

@@ -15,6 +15,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "blocks.hpp"
@@ -64,6 +65,7 @@ class PrivatePools {
   memlake_pool* use(PoolId id, memlake_pool* pool) {
     const std::lock_guard lock(mutex_);
     PrivatePool& found = pools_[id];
+    ++found.begins;
     if (!found.is_used) {
       if (found.memory == nullptr) found.memory = pool;
       TORCH_CHECK(memlake_pool_use_graph(found.memory, id.first, id.second) == MEMLAKE_OK,
@@ -71,6 +73,8 @@ class PrivatePools {
       // A request during a capture changes that.
       memlake_pool_set_captured(found.memory, id.first, id.second, 0);
       found.is_used = true;
+      used_.insert(id);
+      memories_.insert(found.memory);
       has_any_.store(true);
     }
     return found.memory;
@@ -79,17 +83,20 @@ class PrivatePools {
   /// Gives up the private pools that nobody uses any more. Their free memory goes when memory is short, or in empty().
   void settle() {
     if (!has_any()) return;
-    std::vector<PoolId> ended = used();
-    ended.erase(std::remove_if(ended.begin(), ended.end(), [this](PoolId id) { return native_uses(id) > 0; }),
-                ended.end());
+    std::vector<std::pair<PoolId, uint64_t>> ended = used();
+    ended.erase(
+        std::remove_if(ended.begin(), ended.end(), [this](const auto& use) { return native_uses(use.first) > 0; }),
+        ended.end());
     if (ended.empty()) return;
     const std::lock_guard lock(mutex_);
     if (kHasFigures) count_held();
-    for (const PoolId id : ended) {
+    for (const auto& [id, begins] : ended) {
       PrivatePool& pool = pools_[id];
-      if (!pool.is_used) continue;
+      // Another thread may have begun to use it after the count was looked at.
+      if (!pool.is_used || pool.begins != begins) continue;
       memlake_pool_release_graph(pool.memory, id.first, id.second, 0);
       pool.is_used = false;
+      used_.erase(id);
     }
   }
 
@@ -115,8 +122,8 @@ class PrivatePools {
   std::vector<Target> used_on_oom() const {
     std::vector<Target> targets;
     const std::lock_guard lock(mutex_);
-    for (const auto& [id, pool] : pools_)
-      if (pool.is_used_on_oom && pool.is_used) targets.push_back({id, pool.memory});
+    for (const PoolId id : used_)
+      if (const PrivatePool& pool = pools_.at(id); pool.is_used_on_oom) targets.push_back({id, pool.memory});
     return targets;
   }
 
@@ -124,7 +131,9 @@ class PrivatePools {
 
   /// To be called before memory is given back.
   void note_held() {
-    for_each_held([](Stat&) {});
+    if (!kHasFigures || !has_any()) return;
+    const std::lock_guard lock(mutex_);
+    count_held();
   }
 
   template <class Stats>
@@ -157,6 +166,7 @@ class PrivatePools {
     memlake_pool* memory = nullptr;  // null: no request yet, or it is native
     bool is_native = false;
     bool is_used = false;  // memlake's graph pool is in use
+    uint64_t begins = 0;   // how often use() was called
     bool is_used_on_oom = false;
     bool has_held = false;  // it has held memory at some time
     // Of all memory, of that for small requests, and of that for large ones; as it was when it was last looked at: when
@@ -173,12 +183,12 @@ class PrivatePools {
     return pools_.count(id) != 0;
   }
 
-  std::vector<PoolId> used() const {
-    std::vector<PoolId> ids;
+  /// Those in use, and how often their use has begun.
+  std::vector<std::pair<PoolId, uint64_t>> used() const {
+    std::vector<std::pair<PoolId, uint64_t>> uses;
     const std::lock_guard lock(mutex_);
-    for (const auto& [id, pool] : pools_)
-      if (pool.is_used) ids.push_back(id);
-    return ids;
+    for (const PoolId id : used_) uses.emplace_back(id, pools_.at(id).begins);
+    return uses;
   }
 
   template <class Reset>
@@ -204,26 +214,30 @@ class PrivatePools {
     }
   }
 
-  /// Looks at what they hold now. pre: the lock is held.
+  /// Looks at what they hold now. The time does not depend on the number of those that have ended. pre: the lock is
+  /// held.
   void count_held() {
-    std::set<memlake_pool*> memories;
-    for (const auto& [id, pool] : pools_)
-      if (pool.memory != nullptr) memories.insert(pool.memory);
     std::map<PoolId, std::array<int64_t, 3>> now;
-    for (memlake_pool* const memory : memories)
+    for (const PoolId id : holding_) now[id] = {};
+    for (memlake_pool* const memory : memories_)
       for_each_block(memory, [&](const memlake_block_t& block, PoolId id) {
         if (id == kDefaultPool) return;
         now[id][0] += static_cast<int64_t>(block.size);
         now[id][block.is_small != 0 ? 1 : 2] += static_cast<int64_t>(block.size);
       });
-    for (auto& [id, pool] : pools_) {
-      const std::array<int64_t, 3>& bytes = now[id];
+    holding_.clear();
+    for (const auto& [id, bytes] : now) {
+      const auto found = pools_.find(id);
+      if (found == pools_.end()) continue;
+      PrivatePool& pool = found->second;
       for (size_t k = 0; k < 3; ++k) {
         const int64_t more = bytes[k] - pool.held[k].current;
         if (more > 0) pool.held[k].increase(static_cast<size_t>(more));
         if (more < 0) pool.held[k].decrease(static_cast<size_t>(-more));
       }
-      pool.has_held = pool.has_held || bytes[0] > 0;
+      if (bytes[0] == 0) continue;
+      pool.has_held = true;
+      holding_.insert(id);
     }
   }
 
@@ -231,7 +245,10 @@ class PrivatePools {
   CUDAAllocator& native_;
   std::atomic<bool> has_any_{false};
   mutable std::mutex mutex_;  // guards the map; PyTorch's own allocator is not called under it
-  std::map<PoolId, PrivatePool> pools_;
+  std::map<PoolId, PrivatePool> pools_;  // with those that have ended, if PyTorch has figures of them
+  std::set<PoolId> used_;                // whose is_used is set
+  std::set<PoolId> holding_;             // that held memory when it was last looked at
+  std::set<memlake_pool*> memories_;     // the memory of any
 };
 
 }  // namespace memlake_torch
