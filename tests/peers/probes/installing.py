@@ -74,6 +74,35 @@ def again_with_the_same_policy():
     return torch.cuda.memory_allocated(), kept.numel() + other.numel()
 
 
+@probe(books=False)
+def back_while_a_pool_is_used():
+    """The program is done with the pool while memlake is not installed."""
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        first = taken(64 * MIB)
+        mode.uninstall()
+        second = taken(32 * MIB)
+    inside = [segment["address"] for segment in pool.snapshot()]
+    check(second.data_ptr() in inside, "the second tensor is not in the pool")
+    del first, second, pool
+    mode.install()
+    outside = taken(64 * MIB)
+    return outside.numel(), torch.cuda.memory_allocated()
+
+
+@probe()
+def again_while_a_pool_is_used():
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        first = taken(64 * MIB)
+        mode.uninstall()
+        mode.install()
+        second = taken(32 * MIB)
+    outside = taken(64 * MIB)
+    sizes = sum(segment["total_size"] for segment in pool.snapshot())
+    return sizes, [tensor.numel() for tensor in (first, second, outside)], pool.use_count()
+
+
 @probe()
 def many_times():
     kept = []

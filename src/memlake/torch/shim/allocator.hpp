@@ -272,11 +272,12 @@ class Allocator final : public CUDAAllocator {
   void beginAllocateToPool(DeviceIndex device, PoolId pool, std::function<bool(cudaStream_t)> filter) override {
     DeviceMemory& memory = of(device);
     Target target{pool};
+    const auto shared = std::make_shared<const Routes::Filter>(std::move(filter));
     if (!is_served(device) || !native_.isEnabled() || memory.private_pools.is_native(pool)) {
-      native_.beginAllocateToPool(device, pool, filter);
+      native_.beginAllocateToPool(device, pool, [shared](cudaStream_t stream) { return (*shared)(stream); });
     } else {
       memlake_pool* const for_new = memory.pool();  // made before the capture begins
-      native_.beginAllocateToPool(device, pool, NativeFailure::filter_of(pool));
+      native_.beginAllocateToPool(device, pool, memory.native_filter(pool, shared));
       try {
         target.memory = memory.private_pools.use(pool, for_new);
       } catch (...) {
@@ -285,7 +286,7 @@ class Allocator final : public CUDAAllocator {
         throw;
       }
     }
-    memory.routes.add(target, std::move(filter));
+    memory.routes.add(target, shared);
   }
   void endAllocateToPool(DeviceIndex device, PoolId pool) override {
     of(device).routes.remove(pool);

@@ -6,6 +6,7 @@
 #include <memlake.h>
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -77,6 +78,14 @@ class DeviceMemory {
     }
     tell_of_taken(taken, size);
     return taken;
+  }
+
+  /// The filter with which PyTorch's own allocator is told of a private pool that has memlake's memory. It gets no
+  /// request of it but those that are to fail, unless memlake is uninstalled before the program is done with the pool.
+  Routes::Filter native_filter(PoolId id, std::shared_ptr<const Routes::Filter> filter) const {
+    return [this, id, filter = std::move(filter)](cudaStream_t stream) {
+      return is_serving_.load(std::memory_order_relaxed) ? NativeFailure::is_of(id) : (*filter)(stream);
+    };
   }
 
   /// Takes the block of an earlier state of the private pool again. pre: its addresses are free.

@@ -106,11 +106,8 @@ class NativeFailure {
     });
   }
 
-  /// The filter with which PyTorch's own allocator is told of a private pool that has memlake's memory: it gets no
-  /// request of it but those that are to fail.
-  static Routes::Filter filter_of(PoolId id) {
-    return [id](cudaStream_t) { return current() != nullptr && current()->pool_ == id; };
-  }
+  /// Whether the calling thread's request is one of this private pool that is to fail.
+  static bool is_of(PoolId id) { return current() != nullptr && current()->pool_ == id; }
 
  private:
   void end() {

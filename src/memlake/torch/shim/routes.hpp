@@ -1,13 +1,15 @@
 #pragma once
 
 // Routes: which requests of a device belong to one of PyTorch's private pools (graphs, MemPool, cudagraph trees).
-// PyTorch tells it by a filter per pool.
+// PyTorch tells it by a filter per pool. PyTorch's own allocator has each filter, too, and owns it. So a route ends also
+// if the program ends it while memlake is not installed, when PyTorch's own allocator alone is told.
 
 #include <memlake.h>
 
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -33,9 +35,11 @@ class Routes {
  public:
   using Filter = std::function<bool(cudaStream_t)>;
 
-  void add(Target target, Filter filter) {
+  void add(Target target, const std::shared_ptr<const Filter>& filter) {
     const std::lock_guard lock(mutex_);
-    routes_.push_back({target, std::move(filter)});
+    const auto has_ended = [](const Route& route) { return route.filter.expired(); };
+    routes_.erase(std::remove_if(routes_.begin(), routes_.end(), has_ended), routes_.end());
+    routes_.push_back({target, filter});
     count_.store(routes_.size(), std::memory_order_release);
   }
 
@@ -52,7 +56,10 @@ class Routes {
     if (count_.load(std::memory_order_acquire) == 0) [[likely]]
       return std::nullopt;
     const std::lock_guard lock(mutex_);
-    const auto takes = [&](const Route& route) { return route.filter(stream); };
+    const auto takes = [&](const Route& route) {
+      const auto filter = route.filter.lock();
+      return filter != nullptr && (*filter)(stream);
+    };
     // Of nested pools PyTorch chooses the inner one since 2.11, and the outer one before (its issue 161193).
 #if TORCH_VERSION_MINOR >= 11
     const auto found = std::find_if(routes_.rbegin(), routes_.rend(), takes);
@@ -67,7 +74,7 @@ class Routes {
  private:
   struct Route {
     Target target;
-    Filter filter;
+    std::weak_ptr<const Filter> filter;
   };
 
   std::atomic<size_t> count_{0};
