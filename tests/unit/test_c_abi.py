@@ -265,6 +265,20 @@ def test_the_example_in_c_builds_and_runs(tmp_path):
     assert "40 MiB more: no memory for 40 MiB" in done.stdout
 
 
+def test_an_address_near_the_last_one_is_no_memory_of_a_graph_pool(graphs):
+    pool = graphs.memlake_pool_create(b"driver:emulated,memory:256MiB,backing:none", 0)
+    assert graphs.memlake_pool_use_graph(pool, 0, 9) == 0
+    block = graphs.memlake_pool_try_allocate_in_graph(pool, 0, 9, 4 * MIB, None)
+    assert graphs.memlake_pool_free(pool, block) == 0
+    for size in (512, 1024):  # the sum of address and size is above the last address
+        assert graphs.memlake_pool_allocate_at(pool, 0, 9, 2**64 - 512, size, 512, None) != 0
+        assert "not free memory of the graph pool (0, 9)" in last_error(graphs)
+    assert graphs.memlake_pool_allocate_at(pool, 0, 9, block, 4 * MIB, 4 * MIB, None) == 0
+    assert graphs.memlake_pool_free(pool, block) == 0
+    assert graphs.memlake_pool_release_graph(pool, 0, 9, 1) == 0
+    assert graphs.memlake_pool_destroy(pool) == 0
+
+
 def test_a_graph_pool_gets_the_allocations_back_that_it_had(graphs):
     pool = graphs.memlake_pool_create(b"driver:emulated,memory:256MiB,backing:none", 0)
     assert graphs.memlake_pool_use_graph(pool, 0, 9) == 0

@@ -38,7 +38,9 @@ Block* SegmentSpace::take_range(AddressRange range, StreamId stream) {
   for (const BlockGroup* group : {&blocks_.small, &blocks_.large}) {
     const FreeIndex* index = group->index_of(stream);
     for (Block* block = index == nullptr ? nullptr : index->first(); block != nullptr; block = index->after(block)) {
-      if (range.begin < block->address || block->address + block->size < range.end()) continue;
+      // The end of the range is not computed: a caller may give any address, and the sum may be above the last one.
+      if (range.begin < block->address || block->size < range.size) continue;
+      if (range.begin - block->address > block->size - range.size) continue;
       blocks_.unindex(block);
       if (const Bytes before = range.begin - block->address; before.count > 0)
         blocks_.index(blocks_.cut_front(block, before));

@@ -15,9 +15,9 @@
 
 namespace memlake_torch {
 
-/// The share of a device that PyTorch's own allocator may take. It has one number for all threads, and looks at it under
-/// its lock, after it has called PyTorch's callbacks. So each request sets its own share there, as long as any request
-/// is to fail.
+/// The share of a device that PyTorch's own allocator may take. It has one number for all threads, and looks at it
+/// under its lock, after it has called PyTorch's callbacks. So each request sets its own share there, as long as any
+/// request is to fail.
 class NativeShare {
  public:
   NativeShare(CUDAAllocator& native, DeviceIndex device) : native_(native), device_(device) {}

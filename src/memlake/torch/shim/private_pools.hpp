@@ -244,7 +244,7 @@ class PrivatePools {
   const DeviceIndex device_;
   CUDAAllocator& native_;
   std::atomic<bool> has_any_{false};
-  mutable std::mutex mutex_;  // guards the map; PyTorch's own allocator is not called under it
+  mutable std::mutex mutex_;             // guards the map; PyTorch's own allocator is not called under it
   std::map<PoolId, PrivatePool> pools_;  // with those that have ended, if PyTorch has figures of them
   std::set<PoolId> used_;                // whose is_used is set
   std::set<PoolId> holding_;             // that held memory when it was last looked at

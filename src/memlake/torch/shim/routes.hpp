@@ -1,8 +1,8 @@
 #pragma once
 
 // Routes: which requests of a device belong to one of PyTorch's private pools (graphs, MemPool, cudagraph trees).
-// PyTorch tells it by a filter per pool. PyTorch's own allocator has each filter, too, and owns it. So a route ends also
-// if the program ends it while memlake is not installed, when PyTorch's own allocator alone is told.
+// PyTorch tells it by a filter per pool. PyTorch's own allocator has each filter, too, and owns it. So a route ends
+// also if the program ends it while memlake is not installed, when PyTorch's own allocator alone is told.
 
 #include <memlake.h>
 
