@@ -42,9 +42,12 @@ def test_sweeping_many_files_runs_from_top_to_bottom(tmp_path, monkeypatch):
     said = assert_ends_well(code_of("sweep_many_files.md"))
     assert "lake on 60 GiB - 2" in said
     text = (GUIDES / "sweep_many_files.md").read_text()
-    ((command, expected),) = re.findall(r"^```console\n\$ memlake (.*?)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    asked = [sys.executable, "-m", "memlake", *command.split()]
-    assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout == expected
+    blocks = re.findall(r"^```console\n\$ memlake (.*?)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert [command.split()[0] for command, _ in blocks] == ["sweep", "report"]
+    for command, expected in blocks:
+        asked = [sys.executable, "-m", "memlake", *command.split()]
+        done = subprocess.run(asked, capture_output=True, text=True, check=True)
+        assert done.stdout.startswith(expected.removesuffix("...\n"))  # a page has another size with every version
 
 
 def test_watching_pools_runs_from_top_to_bottom(tmp_path, monkeypatch):

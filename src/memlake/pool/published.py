@@ -6,12 +6,13 @@ import json
 import os
 import sys
 import threading
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from memlake import _native
-from memlake.errors import ConfigError
+from memlake.errors import ConfigError, MemlakeError
 from memlake.pool.pool import Pool
 from memlake.pool.torch_pool import pool_of_torch
 from memlake.publishing import Publisher
@@ -74,9 +75,13 @@ class _Look:
         self._of_torch = [pool for pool in serving if pool is not None]
         known = [pool for reference in Pool._known.valuerefs() if (pool := reference()) is not None]
         pools = {pool._identity: pool for pool in known if pool.is_open}
-        fixed = {identity: self._fixed.get(identity) or self._fixed_of(pool) for identity, pool in pools.items()}
+        fixed: dict[int, str] = {}
+        for identity, pool in pools.items():
+            # A pool whose device answers no more has nothing to tell. The others have.
+            with suppress(MemlakeError):
+                fixed[identity] = self._fixed.get(identity) or self._fixed_of(pool)
         self._fixed = fixed
-        return self._head, [(pool, fixed[identity]) for identity, pool in pools.items()]
+        return self._head, [(pools[identity], text) for identity, text in fixed.items()]
 
     def _fixed_of(self, pool: Pool) -> str:
         told = {

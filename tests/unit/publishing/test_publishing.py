@@ -167,6 +167,20 @@ def test_publishing_twice_is_one_socket_and_closing_ends_it(runtime):
     again.close()
 
 
+def test_a_pool_whose_device_is_closed_does_not_hide_the_others(runtime, memlake_emulator):
+    gone, here = memlake_emulator.emulate(devices=2, memory="64MiB")
+    with memlake.Pool(here) as pool:
+        orphan = memlake.Pool(gone)
+        gone.close()
+        publisher = memlake.publish()
+        try:
+            (one,) = read()
+        finally:
+            publisher.close()
+        assert pool._identity in [told.pool for told in one.pools]
+        assert orphan._identity not in [told.pool for told in one.pools]
+
+
 def test_without_the_switch_nothing_is_published(runtime, monkeypatch):
     for value in ("", "0"):
         monkeypatch.setenv("MEMLAKE_PUBLISH", value)
