@@ -12,7 +12,7 @@ from memlake.analysis.chosen_policies import chosen_policies
 from memlake.analysis.comparing import Comparison, compare
 from memlake.analysis.needs import Need, chosen_needs
 from memlake.analysis.setting import Setting
-from memlake.analysis.workers import run_all
+from memlake.analysis.workers import replays_at_once, run_all
 from memlake.policies import CachingOptions, TorchOptions
 from memlake.printable import Printable
 from memlake.replaying.event_mode import EventMode
@@ -295,7 +295,8 @@ def _replay_all(
     every: Sequence[TorchOptions],
     progress: Callable[[int, int], None] | None,
 ) -> list[ReplayResult]:
-    return run_all([partial(run, trace, options, capacity, mode, limit) for options in every], progress)
+    jobs = [partial(run, trace, options, capacity, mode, limit) for options in every]
+    return run_all(jobs, progress, most=replays_at_once(capacity))
 
 
 def _ranked(results: Sequence[ReplayResult], own: ReplayResult) -> list[ReplayResult]:

@@ -11,7 +11,7 @@ from memlake.analysis.chosen_policies import chosen_policies
 from memlake.analysis.implied_device import device_of
 from memlake.analysis.refused import doubt_of_own
 from memlake.analysis.reproducing import reproduce
-from memlake.analysis.workers import run_all_with
+from memlake.analysis.workers import replays_at_once, run_all_with
 from memlake.printable import Printable
 from memlake.replaying.event_mode import EventMode
 from memlake.replaying.running import run, to_trace
@@ -166,7 +166,7 @@ def compare(
     size, origin = device_of(trace, capacity, reserve)
     mode = EventMode.parse(events)
     jobs = [partial(run, trace, options, size, mode, limit, samples=timeline) for options in chosen]
-    results, reproduction = run_all_with(partial(reproduce, trace), jobs, progress)
+    results, reproduction = run_all_with(partial(reproduce, trace), jobs, progress, most=replays_at_once(size))
     # If the replay of what the job ran under is wrong, the others lack the same.
     if own := [result for result in results if result.options == trace.settings.policy]:
         doubt = own[0].doubt

@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["limit_threads", "num_threads", "run_all", "run_all_with"]
+__all__ = ["limit_threads", "num_threads", "replays_at_once", "run_all", "run_all_with"]
 
 T = TypeVar("T")
 Other = TypeVar("Other")
 
 
 _most_threads: int | None = None
+
+_ADDRESSES = 32 * 2**40
+"""The addresses that the emulated devices of a process share."""
+_ADDRESSES_OF_A_REPLAY = 8
+"""A pool reserves at most so many times the memory of its device."""
 
 
 def limit_threads(number: int | None) -> None:
@@ -28,6 +33,14 @@ def num_threads() -> int:
     """Returns how many jobs `run_all` runs at the same time."""
     cores = len(os.sched_getaffinity(0))
     return cores if _most_threads is None else min(cores, _most_threads)
+
+
+def replays_at_once(capacity: int) -> int:
+    """Returns how many replays on devices of this size may run at the same time.
+
+    With more of them, one could take the addresses that another one needs, and the results would depend on the threads.
+    """
+    return max(1, min(num_threads(), _ADDRESSES // (_ADDRESSES_OF_A_REPLAY * max(capacity, 1))))
 
 
 def run_all(
@@ -57,9 +70,13 @@ def run_all(
 
 
 def run_all_with(
-    other: Callable[[], Other], jobs: Sequence[Callable[[], T]], progress: Callable[[int, int], None] | None = None
+    other: Callable[[], Other],
+    jobs: Sequence[Callable[[], T]],
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    most: int | None = None,
 ) -> tuple[list[T], Other]:
     """Runs all jobs as `run_all` does, and at the same time a job of another kind. Returns the results of both."""
     with ThreadPoolExecutor(1, "memlake-other") as executor:
         future = executor.submit(other)
-        return run_all(jobs, progress), future.result()
+        return run_all(jobs, progress, most=most), future.result()
