@@ -11,7 +11,7 @@ from memlake.analysis.choosing import choose, material_of, merit_of, setting_for
 from memlake.analysis.chosen_policies import chosen_policies
 from memlake.analysis.comparing import Comparison, compare
 from memlake.analysis.needs import Need, chosen_needs
-from memlake.analysis.setting import Setting
+from memlake.analysis.setting import NOT_ON_A_GPU, Setting, install_line
 from memlake.analysis.workers import replays_at_once, run_all
 from memlake.policies import CachingOptions, TorchOptions
 from memlake.printable import Printable
@@ -32,8 +32,6 @@ __all__ = ["Advice", "advise"]
 
 _MOST_SITES = 5
 _SHOWN = frozenset({"caching", "expandable", "lake"})
-_MEMLAKE = "import memlake.torch; memlake.torch.install()"
-_NOT_ON_A_GPU = "at the beginning of the program; it was not tried on a GPU yet"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +130,7 @@ class Advice(Printable, report="advice"):
         if not is_smaller and self._lake.stalls >= best.stalls:
             return None
         steps = 0 if self.recommendation is None else self.recommendation.num_steps
-        return Setting(result=self._lake, own=self.own, line=_MEMLAKE, note=_NOT_ON_A_GPU, num_steps=steps)
+        return Setting(result=self._lake, own=self.own, line=install_line(), note=NOT_ON_A_GPU, num_steps=steps)
 
     def __repr__(self) -> str:
         line = "no other setting" if self.recommendation is None else self.recommendation.line

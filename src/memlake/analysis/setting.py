@@ -10,7 +10,15 @@ from memlake.units import format_bytes
 if TYPE_CHECKING:
     from memlake.replaying.result import ReplayResult
 
-__all__ = ["Setting"]
+__all__ = ["NOT_ON_A_GPU", "Setting", "install_line"]
+
+NOT_ON_A_GPU = "at the beginning of the program; it was not tried on a GPU yet"
+"""What to know about `install_line`."""
+
+
+def install_line(configuration: str = "") -> str:
+    """Returns the line that makes memlake PyTorch's allocator; `configuration`: empty for that of `install`."""
+    return f"import memlake.torch; memlake.torch.install({configuration and repr(configuration)})"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,10 +58,13 @@ def _parts(
     plain: Sequence[tuple[str, str]],
 ) -> dict[str, str]:
     """Returns what every template contains, by its name in the template."""
-    return {
+    head = {
         "policy": _content_policy(styles, scripts),
         "title": escape(title),
         "styles": "".join(f"<style>{style}</style>" for style in styles),
+    }
+    return {
+        "head": _filled("head.html", head),
         "plain": "".join(f"<h2>{escape(name)}</h2>{tables}" for name, tables in plain),
         "version": escape(__version__),
         "data": _json(data),

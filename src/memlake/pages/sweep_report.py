@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from memlake.analysis.setting import NOT_ON_A_GPU, install_line
 from memlake.pages.blobs import Blobs
 from memlake.pages.document import sweep_document_of
 from memlake.pages.writing import write_whole
 from memlake.policies import TorchOptions
 from memlake.reports.sweep import outcome_on_all
+from memlake.trace import JobSettings
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
@@ -151,12 +153,8 @@ def _line_of(setting: Setting) -> tuple[str, str]:
     options = setting.options
     limit = "" if setting.limit is None else f"; the sweep let it hold {format_bytes(setting.limit)} at most"
     if isinstance(options, TorchOptions):
-        return (
-            f"PYTORCH_CUDA_ALLOC_CONF={options.to_torch()}",
-            f"torch 2.10 and later also read PYTORCH_ALLOC_CONF{limit}",
-        )
+        job = JobSettings()  # of torch, nothing is known
+        return job.line_for(options), job.note_for(options) + limit
     if options.name == "lake":
-        given = repr(options.configuration) if options.to_text() else ""
-        note = f"at the beginning of the program; it was not tried on a GPU yet{limit}"
-        return f"import memlake.torch; memlake.torch.install({given})", note
+        return install_line(options.configuration if options.to_text() else ""), NOT_ON_A_GPU + limit
     return "", ""

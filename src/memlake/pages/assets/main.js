@@ -52,12 +52,7 @@ function ownOf(file) {
 async function drawMultiple(file, canvas, top) {
   const own = ownOf(file);
   const [series, timeline] = await Promise.all([load(file.series), load(own.timeline)]);
-  const scale = devicePixelRatio || 1;
-  const [width, height] = [canvas.clientWidth || 190, canvas.clientHeight || 54];
-  canvas.width = width * scale;
-  canvas.height = height * scale;
-  const ctx = canvas.getContext("2d");
-  ctx.scale(scale, scale);
+  const [ctx, width, height] = smallCanvas(canvas);
   const x = (at) => (at / Math.max(series.row.length - 1, 1)) * width;
   const y = (units) => height - 1 - ((units * file.unit) / top) * (height - 3);
   ctx.fillStyle = colour("live-area");

@@ -47,12 +47,7 @@ function drawMultiples() {
 }
 
 function drawMultiple(index, canvas, top) {
-  const scale = devicePixelRatio || 1;
-  const [width, height] = [canvas.clientWidth || 190, canvas.clientHeight || 54];
-  canvas.width = width * scale;
-  canvas.height = height * scale;
-  const ctx = canvas.getContext("2d");
-  ctx.scale(scale, scale);
+  const [ctx, width, height] = smallCanvas(canvas);
   const step = width / DATA.settings.length;
   const y = (size) => height - 1 - (size / top) * (height - 4);
   DATA.settings.forEach((one, setting) => {

@@ -11,6 +11,17 @@ function colour(name) {
   return knownColours.get(name);
 }
 
+// Returns the context, the width and the height of a small canvas, sharp on every screen.
+function smallCanvas(canvas) {
+  const scale = devicePixelRatio || 1;
+  const [width, height] = [canvas.clientWidth || 190, canvas.clientHeight || 54];
+  canvas.width = width * scale;
+  canvas.height = height * scale;
+  const ctx = canvas.getContext("2d");
+  ctx.scale(scale, scale);
+  return [ctx, width, height];
+}
+
 const OTHER_POLICIES = ["policy-driver", "policy-direct", "pending", "lent"];
 
 // Two results may have the same policy with other options; they get the colours that no policy has.
