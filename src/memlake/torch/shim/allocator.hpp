@@ -392,7 +392,7 @@ class Allocator final : public CUDAAllocator {
     if (is_served(device) && pools.native_uses(pool) == 0) pools.note_made(pool, is_native);
   }
 
-  /// Frees what is allocated in the private pool, and allocates what was allocated there before.
+  /// Frees all blocks of the private pool, and allocates the blocks of the earlier state again.
   CheckpointDelta restored(DeviceIndex device, const PoolState& state) {
     CheckpointDelta delta;
     for (const memlake_block_t& block : live_blocks(state.target)) {

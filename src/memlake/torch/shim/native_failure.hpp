@@ -67,15 +67,15 @@ class NativeFailure {
   NativeFailure(CUDAAllocator& native, DeviceIndex device, NativeShare& share, const Target& from, size_t total)
       : share_(share), device_(device), pool_(from.id), outer_(current()) {
     current() = this;
-    const memlake_pool_stats_t stats = stats_of(from.memory);
-    if (pool_ == kDefaultPool && stats.limit == UINT64_MAX) return;
-    if (pool_ == kDefaultPool) {
+    if (pool_ != kDefaultPool) {
+      most_ = 0;
+    } else {
+      const memlake_pool_stats_t stats = stats_of(from.memory);
+      if (stats.limit == UINT64_MAX) return;
       const uint64_t left = stats.limit - std::min(stats.limit, stats.held);
       const DeviceStats now = native.getDeviceStats(device);
       const auto allowed = static_cast<double>(left) + static_cast<double>(now.reserved_bytes[0].current);
       most_ = std::clamp(allowed / static_cast<double>(total), 0.0, 1.0);
-    } else {
-      most_ = 0;
     }
     share_.begin_failure();
     is_limited_ = true;

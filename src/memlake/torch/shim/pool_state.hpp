@@ -1,6 +1,6 @@
 #pragma once
 
-// PoolState: what is allocated in a private pool at one moment, so that cudagraph trees can set it again.
+// PoolState: the allocated blocks of a private pool at one moment, so that cudagraph trees can allocate them again.
 
 #include <memlake.h>
 

@@ -66,13 +66,12 @@ class PrivatePools {
     const std::lock_guard lock(mutex_);
     PrivatePool& found = pools_[id];
     ++found.begins;
-    if (!found.is_used) {
+    if (used_.count(id) == 0) {
       if (found.memory == nullptr) found.memory = pool;
       TORCH_CHECK(memlake_pool_use_graph(found.memory, id.first, id.second) == MEMLAKE_OK,
                   "memlake: ", memlake_last_error());
       // A request during a capture changes that.
       memlake_pool_set_captured(found.memory, id.first, id.second, 0);
-      found.is_used = true;
       used_.insert(id);
       memories_.insert(found.memory);
       has_any_.store(true);
@@ -80,7 +79,7 @@ class PrivatePools {
     return found.memory;
   }
 
-  /// Gives up the private pools that nobody uses any more. Their free memory goes when memory is short, or in empty().
+  /// Gives up the private pools without a user. Their free memory goes when memory is short, or in empty().
   void settle() {
     if (!has_any()) return;
     std::vector<std::pair<PoolId, uint64_t>> ended = used();
@@ -93,14 +92,13 @@ class PrivatePools {
     for (const auto& [id, begins] : ended) {
       PrivatePool& pool = pools_[id];
       // Another thread may have begun to use it after the count was looked at.
-      if (!pool.is_used || pool.begins != begins) continue;
+      if (used_.count(id) == 0 || pool.begins != begins) continue;
       memlake_pool_release_graph(pool.memory, id.first, id.second, 0);
-      pool.is_used = false;
       used_.erase(id);
     }
   }
 
-  /// Gives the free memory of a private pool back that nobody uses.
+  /// Gives the free memory of a private pool without a user back.
   void empty(PoolId id) {
     if (memlake_pool* const memory = memory_of(id)) memlake_pool_empty_graph(memory, id.first, id.second);
   }
@@ -165,8 +163,7 @@ class PrivatePools {
   struct PrivatePool {
     memlake_pool* memory = nullptr;  // null: no request yet, or it is native
     bool is_native = false;
-    bool is_used = false;  // memlake's graph pool is in use
-    uint64_t begins = 0;   // how often use() was called
+    uint64_t begins = 0;  // how often use() was called
     bool is_used_on_oom = false;
     bool has_held = false;  // it has held memory at some time
     // Of all memory, of that for small requests, and of that for large ones; as it was when it was last looked at: when
@@ -207,7 +204,7 @@ class PrivatePools {
       const auto& [id, pool] = *at;
       memlake_graph_stats_t stats{};
       stats.struct_size = sizeof(stats);
-      const bool is_dead = pool.memory != nullptr && !pool.is_used &&
+      const bool is_dead = pool.memory != nullptr && used_.count(id) == 0 &&
                            memlake_pool_graph_stats(pool.memory, id.first, id.second, &stats) == MEMLAKE_OK &&
                            stats.held == 0;
       at = is_dead ? pools_.erase(at) : std::next(at);
@@ -246,7 +243,7 @@ class PrivatePools {
   std::atomic<bool> has_any_{false};
   mutable std::mutex mutex_;             // guards the map; PyTorch's own allocator is not called under it
   std::map<PoolId, PrivatePool> pools_;  // with those that have ended, if PyTorch has figures of them
-  std::set<PoolId> used_;                // whose is_used is set
+  std::set<PoolId> used_;                // whose graph pools of memlake's are in use
   std::set<PoolId> holding_;             // that held memory when it was last looked at
   std::set<memlake_pool*> memories_;     // the memory of any
 };
