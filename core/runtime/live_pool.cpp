@@ -383,7 +383,6 @@ LiveStats LivePool::totals_now() const {
 
 void LivePool::add_blocks_to(LiveStats& stats) const {
   std::map<StreamId, LiveStats::OfStream> streams;
-  stats.live_count = 0;
   pool_->for_each([&](const Block& block) {
     // What a caller has belongs to the stream that it is for; free memory to the one that gets it at once.
     const bool is_used = block.state == BlockState::live || block.state == BlockState::pending;
@@ -392,7 +391,6 @@ void LivePool::add_blocks_to(LiveStats& stats) const {
     switch (block.state) {
       case BlockState::live:
         of.live = of.live + block.size;
-        ++stats.live_count;
         break;
       case BlockState::pending:
         of.pending = of.pending + block.size;

@@ -421,10 +421,11 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
       }
     }
   }
-  // Where the first `size` bytes of a block of the space lie; memory that lies side by side in one place is one piece.
-  // pre: the lock is held, and the block has memory.
+  /// totals(), and the figures that need a walk over the blocks. pre: the lock is held.
   LiveStats totals_now() const;
   void add_blocks_to(LiveStats& stats) const;
+  // Where the first `size` bytes of a block of the space lie; memory that lies side by side in one place is one piece.
+  // pre: the lock is held, and the block has memory.
   static std::vector<std::pair<std::size_t, Bytes>> pieces_of(const Space& space, const Block& block, Bytes size);
   std::vector<ExportedBlock> export_blocks(const std::vector<const Block*>& blocks);
 

@@ -99,8 +99,8 @@ bool receive_question(int socket) {
 void publication_changed() noexcept { changes.fetch_add(1, std::memory_order_release); }
 
 void StreamFigures::begin(Clock::time_point now) noexcept {
-  is_due_ = spent_ <= kShortWalks || now >= looked_ + kPartOfCore * spent_;
-  if (!is_due_) return;
+  const bool is_due = spent_ <= kShortWalks || now >= looked_ + kPartOfCore * spent_;
+  if (!is_due) return;
   looked_ = now;
   spent_ = {};
   known_.clear();  // also of pools that are gone, whose addresses may be used again

@@ -27,9 +27,8 @@ struct Publication {
 /// To be called when a pool was made that readers shall see. The next answer asks for the publication anew.
 void publication_changed() noexcept;
 
-/// The figures of streams, for one reader. They are sums over all blocks. A walk over some thousand blocks that nobody
-/// has touched for a while takes longer than all the rest, so a reader who asks often gets them again after a while
-/// only.
+/// The figures of streams, for one reader. They are sums over all blocks. A walk over some thousand blocks that are no
+/// longer in the processor's cache takes longer than all the rest, so a reader who asks often gets older sums.
 class StreamFigures {
  public:
   using Clock = std::chrono::steady_clock;
@@ -40,7 +39,6 @@ class StreamFigures {
   const std::string& of(const LivePool& pool);
 
  private:
-  bool is_due_ = true;
   std::chrono::nanoseconds spent_{0};  // in the walks since the last time that all pools were looked at
   Clock::time_point looked_ = Clock::time_point::min();
   std::map<const LivePool*, std::string> known_;

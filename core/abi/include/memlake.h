@@ -238,8 +238,8 @@ MEMLAKE_API int memlake_pool_enable_peer(memlake_pool* pool, int device);
  *
  * A graph uses the addresses that it saw during its capture at every launch. A graph pool is the memory of one graph,
  * or of several that share it, inside a pool: it keeps its addresses and its chunks and serves no other request, also
- * where it is free, until the last graph gives it up. It counts against the limit of the pool. Memory
- * that is freed in it serves later requests of the same graph pool and stream at once.
+ * where it is free, until the last graph gives it up. It counts against the limit of the pool. Memory that is freed in
+ * it serves later requests of the same graph pool and stream at once.
  *
  * Two numbers of the caller's choice name it, as PyTorch's MempoolId_t does; not both 0. Any thread may call these
  * functions. */

@@ -71,7 +71,7 @@ std::unique_ptr<Space> make_graph_space(const Space& policy, const Devices& devi
     // Other devices get access to mapped memory only.
     const bool is_expandable = policy.facets().peer_access != nullptr && can_map_pages(devices[device_number]);
     TorchOptions options{.is_expandable = is_expandable};
-    // Nobody else gets what a graph pool holds, so it grows in small steps.
+    // A graph pool keeps its free memory from all other requests, so it grows in small steps.
     if (is_expandable) options.large_segment_size = torch::kLargeRounding;
     rules = std::make_unique<GraphRules>(options, graph_pool);
   }
