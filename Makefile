@@ -38,7 +38,7 @@ LINTS := $(addprefix lint-,ruff mypy clang-format layers guards file-length word
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-python test-native test-gpu test-hardware peers peers-figures suites torch-shims
-.PHONY: clients torch-client numba-client cluster-clients
+.PHONY: clients torch-client torch-viewer numba-client cluster-clients
 .PHONY: bench lint $(LINTS) format stub policies cli docs wheel report-assets pictures sanitize clean
 
 help: ## list what make can do here
@@ -51,7 +51,7 @@ demo: $(PACKAGE_INSTALLED) ## build, ask which allocator makes a job fit on 64 G
 
 test: test-native test-python ## build, and run the whole test-suite (C++ and Python)
 
-test-python: $(PACKAGE_INSTALLED) $(TESTERS_INSTALLED) clients torch-client numba-client cluster-clients ## only the Python tests
+test-python: $(PACKAGE_INSTALLED) $(TESTERS_INSTALLED) clients torch-client torch-viewer numba-client cluster-clients ## only the Python tests
 	@echo "memlake: running the Python tests"
 	@$(BIN)/python -m pytest
 
@@ -207,6 +207,12 @@ torch-client: $(PACKAGE_INSTALLED)
 	@test -e $(TORCH_INSTALLED) || { $(QUIETLY) $(LOGS)/torch.log "installing PyTorch without CUDA" \
 	  $(PIP) --retries 1 install "torch==2.13.0+cpu" 2>/dev/null && touch $(TORCH_INSTALLED); } || \
 	  echo "memlake: torch 2.13.0+cpu cannot be installed here, so the tests that need it will be skipped"
+
+# The viewer that PyTorch 2.0's package has inside, and d3 of npm with which it draws, for the tests in the browser.
+torch-viewer: $(VENV_MADE)
+	@test -e build/torch_viewer/d3.min.js || $(QUIETLY) $(LOGS)/torch_viewer.log "getting PyTorch's viewer and d3" \
+	  $(BIN)/python tools/torch_viewer.py build/torch_viewer 2>/dev/null || \
+	  echo "memlake: PyTorch's viewer or d3 cannot be had here, so the tests that draw with them will be skipped"
 
 # Numba's package for CUDA, which ships its tests. They import filecheck.
 numba-client: clients

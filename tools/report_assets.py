@@ -6,14 +6,11 @@ each file; `--write` writes the files from it.
 """
 
 import argparse
-import base64
 import hashlib
-import io
-import subprocess
 import sys
-import tarfile
-import tempfile
 from pathlib import Path
+
+from npm_package import files_of
 
 ASSETS = Path(__file__).resolve().parent.parent / "src/memlake/pages/assets"
 PACKAGE = "uplot@1.6.32"
@@ -47,28 +44,9 @@ def differing(assets: Path) -> list[str]:
 
 
 def from_npm() -> dict[str, bytes]:
-    """Returns the files of npm's package.
-
-    Raises:
-        SystemExit: if npm does not give the package, or gives another one.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        ran = subprocess.run(
-            ["npm", "pack", "--silent", PACKAGE], cwd=folder, capture_output=True, text=True, check=False
-        )
-        archives = list(Path(folder).glob("*.tgz"))
-        if ran.returncode != 0 or len(archives) != 1:
-            raise SystemExit(f"npm does not give {PACKAGE}: {ran.stderr.strip()[-300:]}")
-        content = archives[0].read_bytes()
-    if base64.b64encode(hashlib.sha512(content).digest()).decode() != INTEGRITY:
-        raise SystemExit(f"what npm gives for {PACKAGE} does not have the integrity that npm stated")
-    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-        found = {}
-        for name, (inside, _) in FILES.items():
-            member = archive.extractfile(inside)
-            assert member is not None
-            found[name] = member.read()
-        return found
+    """Returns the files of npm's package."""
+    contents = files_of(PACKAGE, INTEGRITY, [inside for inside, _ in FILES.values()])
+    return dict(zip(FILES, contents, strict=True))
 
 
 def main() -> int:
