@@ -6,11 +6,12 @@ import pytest
 
 import memlake
 from helpers.long_trace import long_trace
-from helpers.torch_snapshots import TorchJob, roomy_job, scattered_job
+from helpers.torch_snapshots import TorchJob, roomy_job, scattered_job, state_job
 from memlake.pages import report_of_diff
 from memlake.trace import Trace
 
 HOSTILE = "</script><script>window.owned=1</script><img src=x onerror=window.owned=1>"
+LONG = "long" * 400
 RANGE = (
     "return Number(document.getElementById('timeline-text').textContent.match(/to ([0-9,]+) of/)[1].replace(/,/g, ''))"
 )
@@ -34,6 +35,42 @@ def dead_page(pages):
     """The report of a snapshot with stacks, of a job that died of fragmentation."""
     path = pages / "dead.html"
     memlake.report(scattered_job().save(pages / "dead.pickle")).save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def ranks_page(pages):
+    """The report of two ranks, one of which died."""
+    folder = pages / "ranks"
+    folder.mkdir()
+    roomy_job(300).save(folder / "rank0.pickle")
+    scattered_job().save(folder / "rank1.pickle")
+    path = pages / "ranks.html"
+    memlake.report(folder).save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def diff_page(pages):
+    """The report of two files, the second of which has more of one call site."""
+    before, after = TorchJob(), TorchJob()
+    for job, number in ((before, 1), (after, 3)):
+        for _ in range(number):
+            job.alloc_at("/home/me/train.py:1 forward", 20)
+    traces = [Trace.load(job.save(pages / f"{name}.pickle")) for name, job in (("old", before), ("new", after))]
+    path = pages / "diff.html"
+    report_of_diff(*traces, ("old.pickle", "new.pickle")).save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def lengths_page(pages):
+    """The report of a job with a short and a very long call site."""
+    job = TorchJob()
+    for name in ("short", LONG):
+        job.alloc_at(f"/home/me/{name}.py:1 {name}", 20)
+    path = pages / "lengths.html"
+    memlake.report(job.save(pages / "lengths.pickle")).save(path)
     return path
 
 
@@ -184,14 +221,8 @@ def test_names_from_a_file_are_only_text(opened, pages):
     assert HOSTILE in text(page, "sites")
 
 
-def test_ranks_are_small_charts_the_worst_first_and_one_is_chosen(opened, pages):
-    folder = pages / "ranks"
-    folder.mkdir()
-    roomy_job(300).save(folder / "rank0.pickle")
-    scattered_job().save(folder / "rank1.pickle")
-    path = pages / "ranks.html"
-    memlake.report(folder).save(path)
-    page = opened(path)
+def test_ranks_are_small_charts_the_worst_first_and_one_is_chosen(opened, ranks_page):
+    page = opened(ranks_page)
     names = "return [...document.querySelectorAll('.multiple b')].map((one) => one.textContent)"
     assert page.run(names) == ["rank 1", "rank 0"]
     assert text(page, "title") == "rank 1"
@@ -199,18 +230,45 @@ def test_ranks_are_small_charts_the_worst_first_and_one_is_chosen(opened, pages)
     page.wait_for("document.getElementById('title').textContent === 'rank 0'")
 
 
-def test_a_difference_shows_what_grew(opened, pages):
-    before, after = TorchJob(), TorchJob()
-    for job, number in ((before, 1), (after, 3)):
-        for _ in range(number):
-            job.alloc_at("/home/me/train.py:1 forward", 20)
-    traces = [Trace.load(job.save(pages / f"{name}.pickle")) for name, job in (("old", before), ("new", after))]
-    path = pages / "diff.html"
-    report_of_diff(*traces, ("old.pickle", "new.pickle")).save(path)
-    page = opened(path)
+def test_a_difference_shows_what_grew(opened, diff_page):
+    page = opened(diff_page)
     assert "+40 MiB" in text(page, "diff-sites")
     assert "train.py:1 forward" in text(page, "diff-sites")
     assert page.run("return document.getElementById('diff').hidden") is False
+
+
+def test_a_file_of_one_moment_says_that_it_has_no_timeline(opened, pages):
+    path = pages / "moment.html"
+    memlake.report(state_job().save(pages / "moment.pickle")).save(path)
+    page = opened(path)
+    assert "shows one moment and has no history" in text(page, "timeline-text")
+    assert "peakunknown: the file has no history" in text(page, "facts")
+    shown = "return [...document.querySelectorAll('.chart')].filter((one) => one.checkVisibility()).map((one) => one.id)"
+    assert page.run(shown) == []
+    assert page.run("return document.getElementById('timeline-tools').checkVisibility()") is False
+
+
+def test_a_single_row_is_drawn_over_its_whole_width(opened, pages):
+    job = TorchJob()
+    job.alloc(20)
+    path = pages / "single.html"
+    memlake.report(job.save(pages / "single.pickle")).save(path)
+    page = opened(path)
+    assert "1 row, 1 allocation, 1 stream" in text(page, "facts")
+    assert "Rows 0 to 0 of 1" in text(page, "timeline-text")
+    middle = (
+        "const c = document.querySelector('#timeline-chart canvas');"
+        "return [...c.getContext('2d').getImageData(c.width / 2, c.height / 2, 1, 1).data]"
+    )
+    assert page.run(middle)[3] == 255
+
+
+def test_names_of_any_length_take_two_lines_of_a_table(opened, lengths_page):
+    page = opened(lengths_page)
+    heights = page.run("return [...document.querySelectorAll('#sites tbody tr')].map((one) => one.clientHeight)")
+    assert max(heights) <= 2.2 * min(heights)
+    titles = page.run("return [...document.querySelectorAll('#sites .clamped')].map((one) => one.title)")
+    assert max(map(len, titles)) > 500
 
 
 def test_both_themes_have_readable_text(opened, dead_page):
@@ -225,11 +283,13 @@ def test_both_themes_have_readable_text(opened, dead_page):
     assert min(seen) < 0.1 < 0.8 < max(seen)
 
 
-def test_a_phone_needs_no_sideways_scrolling(opened, dead_page):
-    page = opened(dead_page)
+@pytest.mark.parametrize("name", ["dead_page", "ranks_page", "lengths_page", "diff_page"])
+def test_a_phone_needs_no_sideways_scrolling(request, opened, name):
+    path = request.getfixturevalue(name)
+    page = opened(path)
     page.command("Emulation.setDeviceMetricsOverride", width=390, height=800, deviceScaleFactor=2, mobile=True)
     try:
-        opened(dead_page)
+        opened(path)
         assert page.run("return document.documentElement.scrollWidth") <= 390
     finally:
         page.command("Emulation.clearDeviceMetricsOverride")

@@ -200,6 +200,7 @@ def _head(trace: Trace, name: str, found: Overview, compared: Comparison, advice
         "torch": str(found.settings.torch) if found.settings.policy is not None else "",
         "ran_under": "" if found.settings.policy is None else found.settings.policy.label,
         "history": found.history.kind,
+        "history_text": found.history.text,
         "history_sentence": found.history.sentence,
         "capacity": compared.capacity,
         "origin": compared.origin,

@@ -50,7 +50,9 @@ def page_of(found: Overview, *, num_sites: int = 10, steps: bool = False) -> Pag
 
 def _facts(found: Overview) -> list[tuple[str, str]]:
     policy = found.settings.policy
-    facts = [("file", f"{found.source or 'trace'}, {found.num_rows:,} rows, {found.num_allocations:,} allocations")]
+    rows = f"{found.num_rows:,} row{'s' * (found.num_rows != 1)}"
+    allocations = f"{found.num_allocations:,} allocation{'s' * (found.num_allocations != 1)}"
+    facts = [("file", f"{found.source or 'trace'}, {rows}, {allocations}")]
     if policy is not None:
         where = "torch_npu" if found.settings.accelerator == "npu" else "torch"
         facts.append((where, f"{found.settings.torch} (by the form of the file), ran under {policy.label}"))
@@ -58,7 +60,7 @@ def _facts(found: Overview) -> list[tuple[str, str]]:
         facts.append(
             ("torch", f"{found.settings.torch} (by the form of the file), ran under memlake ({found.settings.memlake})")
         )
-    facts.append(("history", found.history.kind + (f": {found.history.reason}" if found.history.reason else "")))
+    facts.append(("history", found.history.text))
     streams = f"{found.num_streams} stream{'s' * (found.num_streams != 1)}"
     pools = len(found.private_pools)
     device = "" if found.device is None else f"{found.device} of {len(found.held_on_devices)} in the file, "
@@ -72,7 +74,7 @@ def _facts(found: Overview) -> list[tuple[str, str]]:
             (
                 "at end",
                 f"allocated {format_bytes(end.allocated)}, held {format_bytes(end.held)} in {end.num_segments} "
-                f"segments, largest free piece {largest}",
+                f"segment{'s' * (end.num_segments != 1)}, largest free piece {largest}",
             )
         )
     facts.append(("peak", _peaks(found)))

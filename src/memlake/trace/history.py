@@ -46,6 +46,11 @@ class History:
         numbers = {name: _size(given.get(name)) for name in ("held_before", "live_before", "largest_free")}
         return cls(kind=given["kind"], reason=str(given.get("reason", ""))[:1000], **numbers)
 
+    @property
+    def text(self) -> str:
+        """Its kind and how it is known."""
+        return f"{self.kind}: {self.reason}" if self.reason else self.kind
+
     def to_json(self) -> dict[str, Any]:
         """Returns all fields as a dict."""
         return {

@@ -1,6 +1,8 @@
 // Charts over the rows of a trace. All of them show the same range of rows and mark the same moment.
 const charts = new Set();
 let isSpreading = false;
+// The distances between marks of the axis of rows: there is no half of a row.
+const WHOLE_STEPS = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((step) => step * 10 ** power)).flat();
 
 function setRange(first, last) {
   const file = state.file;
@@ -54,6 +56,12 @@ function makeChart(place, rows, series, settings = {}) {
     }
   }
   place.replaceChildren();
+  // A line needs two ends, so a single sample is drawn up to the next row.
+  if (rows.length === 1) {
+    const twice = (values) => (values ? [values[0], values[0]] : values);
+    rows = [rows[0], rows[0] + 1];
+    series = series.map((one) => ({ ...one, values: twice(one.values), real: twice(one.real) }));
+  }
   const width = Math.max(place.clientWidth - 12, 240);
   const show = settings.show || ((value) => bytes(value));
   const marks = settings.marks || [];
@@ -65,7 +73,7 @@ function makeChart(place, rows, series, settings = {}) {
     legend: { live: true },
     scales: { x: { time: false, range: () => state.range }, y: { range: (_c, _low, high) => [0, (settings.top || high || 1) * 1.04] } },
     axes: [
-      axis({ values: (_chart, splits) => splits.map(shortCount), space: 70 }),
+      axis({ values: (_chart, splits) => splits.map(shortCount), space: 70, incrs: WHOLE_STEPS }),
       axis({ size: 78, splits: settings.splits === undefined ? byteSplits : settings.splits, values: (_chart, splits) => splits.map(show) }),
     ],
     series: [
@@ -164,8 +172,10 @@ function drawMarks(chart, marks, limit) {
     ctx.setLineDash([6, 5]);
     line(ctx, bbox.left, y, bbox.left + bbox.width, y);
     ctx.fillStyle = colour("soft");
-    ctx.textAlign = "right";
-    ctx.fillText(limit.label, bbox.left + bbox.width - 4, y + 12 * devicePixelRatio);
+    // In a narrow chart the right side belongs to the marks of policies that run out of memory.
+    const isNarrow = bbox.width < 500 * devicePixelRatio;
+    ctx.textAlign = isNarrow ? "left" : "right";
+    ctx.fillText(limit.label, isNarrow ? bbox.left + 4 : bbox.left + bbox.width - 4, y + 12 * devicePixelRatio);
     ctx.textAlign = "left";
   }
   ctx.setLineDash([]);

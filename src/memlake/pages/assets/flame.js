@@ -132,7 +132,7 @@ function boxText(node) {
 function nodeText(node) {
   const tree = flame.tree;
   const file = tree.file[node] ? ` (${tree.file[node]})` : "";
-  return `${tree.name[node]}${file}: ${bytes(tree.bytes[node])}, ${share(tree.bytes[node], tree.bytes[0])} of the peak, ${count(tree.count[node])} allocations.`;
+  return `${tree.name[node]}${file}: ${bytes(tree.bytes[node])}, ${share(tree.bytes[node], tree.bytes[0])} of the peak, ${counted(tree.count[node], "allocation")}.`;
 }
 
 function boxAt(event) {

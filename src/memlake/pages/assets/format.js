@@ -17,6 +17,10 @@ function count(number) {
   return Math.round(number).toString().replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 }
 
+function counted(number, noun) {
+  return `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
+}
+
 function shortCount(number) {
   if (Math.abs(number) >= 1e6) return `${Number((number / 1e6).toFixed(2))}M`;
   return Math.abs(number) >= 1e4 ? `${Number((number / 1e3).toFixed(1))}k` : String(number);
@@ -47,6 +51,27 @@ function make(tag, settings = {}, ...children) {
   }
   for (const child of children) element.append(child instanceof Node ? child : String(child));
   return element;
+}
+
+// A line to paste, and a button that copies it. A page from a disk may have no clipboard; the line is selected then.
+function pasteLine(text) {
+  const code = make("code", {}, text);
+  const button = make("button", { type: "button", "aria-label": `Copy ${text}` }, "Copy");
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(code);
+      button.textContent = "Selected";
+    }
+  });
+  return make("div", { class: "line" }, code, button);
+}
+
+// Text from a file that may be very long: two lines of it are shown, and all of it while the mouse is over it.
+function clamped(tag, text) {
+  return make(tag, { class: "clamped", title: text }, text);
 }
 
 function fill(element, ...children) {

@@ -116,15 +116,31 @@ async function drawDiffChart(sides) {
   ctx.scale(scale, scale);
   const units = DATA.files.map((file) => file.unit);
   const top = Math.max(1, ...sides.map((side, at) => side.live.reduce((most, value) => Math.max(most, value), 0) * units[at]));
+  const [left, bottom] = [70, height - 20];
+  const x = (part) => left + part * (width - left - 6);
+  const y = (size) => bottom - (size / top) * (bottom - 42);
+  ctx.font = "12px system-ui, sans-serif";
+  ctx.textAlign = "right";
+  for (const size of byteSplits(null, null, 0, top)) {
+    ctx.strokeStyle = colour("grid");
+    line(ctx, left, y(size), width, y(size));
+    ctx.fillStyle = colour("soft");
+    ctx.fillText(bytes(size), left - 6, y(size) + 4);
+  }
+  ctx.fillText("last row", width - 4, height - 5);
+  ctx.textAlign = "left";
+  ctx.fillText("first row", left, height - 5);
   sides.forEach((side, at) => {
     ctx.strokeStyle = colour(at ? "policy-caching" : "policy-lake");
     ctx.lineWidth = 1.8;
+    ctx.setLineDash(at ? [] : [6, 3]);
     ctx.beginPath();
-    side.live.forEach((value, index) => ctx.lineTo((index / Math.max(side.live.length - 1, 1)) * width, height - 4 - ((value * units[at]) / top) * (height - 46)));
+    side.live.forEach((value, index) => ctx.lineTo(x(index / Math.max(side.live.length - 1, 1)), y(value * units[at])));
     ctx.stroke();
+    line(ctx, left, 10 + 15 * at, left + 24, 10 + 15 * at);
     ctx.fillStyle = ctx.strokeStyle;
     ctx.font = "bold 12px system-ui, sans-serif";
-    ctx.fillText(`${at ? "B" : "A"}  ${DATA.files[at].name}: live peak ${bytes(DATA.files[at].live_peak)}`, 6, 14 + 15 * at);
+    ctx.fillText(`${at ? "B" : "A"}  ${DATA.files[at].name}: live peak ${bytes(DATA.files[at].live_peak)}`, left + 30, 14 + 15 * at);
   });
 }
 

@@ -200,7 +200,7 @@ function describePanel(panel, file, policy, split, moment, isOver) {
   const over = isOver ? `${policy.label} ran out of memory at row ${count(policy.failure ? policy.failure.row : policy.rows)}; this is its last moment. ` : "";
   const coarse = policy.map.grain ? ` Blocks below ${bytes(policy.map.grain)} are drawn together.` : "";
   const text =
-    `${over}Held ${bytes(held)} in ${count(at("segments"))} segments: in use ${bytes(at("requested") + at("rounding"))}, ` +
+    `${over}Held ${bytes(held)} in ${counted(at("segments"), "segment")}: in use ${bytes(at("requested") + at("rounding"))}, ` +
     `waiting ${bytes(at("pending"))}, free between blocks ${bytes(at("external"))}, free to give back ${bytes(at("cached"))}; ` +
     `largest free block ${bytes(at("largest_free"))}.${coarse}`;
   panel.figures.textContent = text;
@@ -282,7 +282,7 @@ async function fillMoments() {
   moments = rows;
   byId("moment").max = String(moments.length - 1);
   const jumps = [];
-  if (file.peak.row !== null) jumps.push(["Live peak", file.peak.row]);
+  if (file.peak.row !== null && hasTimeline(file)) jumps.push(["Live peak", file.peak.row]);
   if (file.oom) jumps.push(["Out of memory", file.oom.row]);
   file.policies.forEach((one) => one.failure && jumps.push([`${one.label} runs out`, one.failure.row]));
   jumps.push(["End", file.rows - 1]);

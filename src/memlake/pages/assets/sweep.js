@@ -13,7 +13,7 @@ function drawAnswer() {
   badge.className = `badge ${DATA.outcome}`;
   badge.textContent = { ok: "one setting serves all", oom: "no setting serves all", unknown: "cannot be known" }[DATA.outcome];
   byId("best-text").textContent = DATA.best_sentence;
-  fill(byId("best-line"), ...(DATA.best_line ? [make("div", { class: "paste" }, make("div", { class: "line" }, make("code", {}, DATA.best_line)), make("small", {}, DATA.best_note))] : []));
+  fill(byId("best-line"), ...(DATA.best_line ? [make("div", { class: "paste" }, pasteLine(DATA.best_line), make("small", {}, DATA.best_note))] : []));
   const worst = DATA.files[DATA.worst];
   byId("worst-title").textContent = `The worst: ${worst.title}`;
   byId("worst-text").textContent = `${worst.path}: fits under ${count(worst.num_fitting)} of ${count(DATA.settings.length)} settings, ${bytes(worst.peak_live)} live at its peak.`;

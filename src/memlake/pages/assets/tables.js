@@ -11,18 +11,18 @@ function drawVerdict() {
   badge.textContent = file.oom ? "ran out of memory" : OUTCOMES[file.outcome];
   byId("verdict-text").textContent = file.verdict;
   const facts = [
-    ["file", `${file.source}, ${count(file.rows)} rows, ${count(file.allocations)} allocations, ${count(file.num_streams)} stream${file.num_streams === 1 ? "" : "s"}`],
+    ["file", `${file.source}, ${counted(file.rows, "row")}, ${counted(file.allocations, "allocation")}, ${counted(file.num_streams, "stream")}`],
     ["ran under", file.ran_under ? `${file.ran_under}, torch ${file.torch}` : "not in the file"],
     ["device", file.origin || bytes(file.capacity)],
-    ["peak", `live ${bytes(file.live_peak)}, held ${file.held_peak === null ? "not in the file" : bytes(file.held_peak)}`],
-    ["history", file.history],
+    ["peak", hasTimeline(file) ? `live ${bytes(file.live_peak)}, held ${file.held_peak === null ? "not in the file" : bytes(file.held_peak)}` : "unknown: the file has no history"],
+    ["history", file.history_text],
   ];
   fill(byId("facts"), ...facts.flatMap(([name, text]) => [make("dt", {}, name), make("dd", {}, text)]));
   const advice = file.advice;
   const first = [["Recommended", advice.recommendation], ["With memlake as PyTorch's allocator", advice.with_memlake]];
   const boxes = first.filter(([, one]) => one).map(([kind, one]) => pasteBox(kind, one));
   const others = advice.alternatives.map((one) => pasteBox("Alternative", one));
-  if (others.length) boxes.push(make("details", {}, make("summary", {}, `${others.length} other setting${others.length === 1 ? "" : "s"}`), ...others));
+  if (others.length) boxes.push(make("details", {}, make("summary", {}, counted(others.length, "other setting")), ...others));
   byId("advice-text").textContent = advice.recommendation ? advice.overhead : advice.sentence;
   byId("advice-text").hidden = !byId("advice-text").textContent;
   fill(byId("advice-lines"), ...boxes);
@@ -30,21 +30,10 @@ function drawVerdict() {
 }
 
 function pasteBox(kind, setting) {
-  const button = make("button", { type: "button", "aria-label": `Copy ${setting.line}` }, "Copy");
-  button.addEventListener("click", async () => {
-    try {
-      await navigator.clipboard.writeText(setting.line);
-      button.textContent = "Copied";
-    } catch {
-      // A page from a disk may have no clipboard; the line is selected instead.
-      getSelection().selectAllChildren(button.previousElementSibling);
-      button.textContent = "Selected";
-    }
-  });
   return make(
     "div", { class: "paste" },
     make("p", { class: "kind" }, kind),
-    make("div", { class: "line" }, make("code", {}, setting.line), button),
+    pasteLine(setting.line),
     make("small", {}, `Gain: ${setting.gain}.`),
     make("small", {}, `Price: ${setting.price}.`),
     ...(setting.note ? [make("small", {}, `Note: ${setting.note}.`)] : []),
@@ -104,7 +93,7 @@ function drawSites() {
   const found = peak.sites.filter((one) => !state.search || matches(one.site) || matches(one.file) || Object.keys(one.categories).some(matches));
   const rows = found.slice(0, shownSites).map((one) => {
     const categories = Object.entries(one.categories).sort((a, b) => b[1] - a[1]).map(([name]) => name).join(", ");
-    return { cells: [make("span", {}, one.site, ...(one.file ? [make("small", {}, one.file)] : [])), [categories, "text"], bytes(one.bytes), share(one.bytes, peak.bytes), count(one.count)] };
+    return { cells: [make("span", {}, clamped("span", one.site), ...(one.file ? [clamped("small", one.file)] : [])), [categories, "text"], bytes(one.bytes), share(one.bytes, peak.bytes), count(one.count)] };
   });
   fillTable(byId("sites"), ["call site", "category", "bytes", "share", "allocations"], rows, 2);
   const total = found.reduce((sum, one) => sum + one.bytes, 0);
@@ -124,14 +113,14 @@ async function drawSplit() {
   const { file, version } = state;
   const policy = file.policies[Number(byId("split-policy").value) || 0];
   byId("split").hidden = !policy.map && !file.at_end;
-  byId("split-chart").hidden = !policy.map;
+  byId("split-chart").hidden = !policy.map || !hasTimeline(file);
   if (policy.map) {
     const [split, all] = await Promise.all([load(policy.map.split), load(file.moments)]);
     if (version !== state.version) return;
     const rows = Array.from(all.row).slice(0, policy.map.moments);
     const colours = { requested: "live", rounding: "rounding", pending: "pending", external: "free", cached: "cached" };
     const parts = Object.keys(file.parts).map((name) => ({ label: name === "external" ? "scattered" : name, values: Array.from(split[name]), colour: colour(colours[name]) }));
-    stackedChart(byId("split-chart"), rows, parts, { marks: [] });
+    if (hasTimeline(file)) stackedChart(byId("split-chart"), rows, parts, { marks: [] });
     let worst = 0;
     split.external.forEach((value, place) => (worst = value > split.external[worst] ? place : worst));
     const meanings = Object.entries(file.parts).map(([name, text]) => `${name === "external" ? "scattered" : name}: ${text}`).join("; ");
@@ -160,7 +149,8 @@ async function drawDriver() {
   const hidden = series.filter(({ one }) => one.modelled_driver_ms > 20 * middle);
   for (const one of hidden) one.show = false;
   const top = Math.max(1, ...series.filter((one) => one.show !== false).map(({ one }) => one.modelled_driver_ms));
-  makeChart(byId("driver-chart"), rows, series, { show: milliseconds, splits: null, height: 220, top });
+  byId("driver-chart").hidden = !hasTimeline(file);
+  if (hasTimeline(file)) makeChart(byId("driver-chart"), rows, series, { show: milliseconds, splits: null, height: 220, top });
   const left = hidden.length ? ` ${hidden.map((one) => one.label).join(" and ")} would flatten the others; click its name to see it.` : "";
   byId("driver-text").textContent = `All driver time up to each row. ${series.map(({ one }) => `${one.label} ${milliseconds(one.modelled_driver_ms)}`).join(", ")}.${left}`;
   const names = [...new Set(file.policies.flatMap((one) => Object.keys(one.driver_calls)))].sort();
@@ -179,8 +169,9 @@ async function drawStreams() {
   const rows = Array.from(columns.row);
   const name = (one) => (one.stream === null ? "other streams" : `stream ${one.stream}`);
   const parts = file.streams.map((one, place) => ({ label: name(one), values: inBytes(lives[place].live, file.unit, rows.length), colour: hueColour(place + 1) }));
-  byId("streams-chart").hidden = file.streams.length < 2;
-  if (file.streams.length > 1) stackedChart(byId("streams-chart"), rows, parts, { height: 220 });
+  const isDrawn = file.streams.length > 1 && hasTimeline(file);
+  byId("streams-chart").hidden = !isDrawn;
+  if (isDrawn) stackedChart(byId("streams-chart"), rows, parts, { height: 220 });
   byId("streams-text").textContent = file.streams.length > 1 ? "Live memory by the stream that asked for it." : "All requests are on one stream.";
   fillTable(byId("streams-table"), ["stream", "allocations", "live peak"], file.streams.map((one) => [name(one), count(one.allocations), bytes(one.peak)]));
   const pools = Object.entries(file.pools);

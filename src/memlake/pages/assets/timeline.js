@@ -5,8 +5,18 @@ function inBytes(column, unit, length) {
   return values;
 }
 
+// A file of one moment has no rows after what was live at its beginning.
+function hasTimeline(file) {
+  return file.rows > file.first_row;
+}
+
 async function drawTimeline() {
   const { file, version } = state;
+  for (const part of ["timeline-tools", "timeline-chart"]) byId(part).hidden = !hasTimeline(file);
+  if (!hasTimeline(file)) {
+    describeTimeline();
+    return;
+  }
   const columns = await load(file.series);
   const timelines = await Promise.all(file.policies.map((one) => load(one.timeline)));
   if (version !== state.version) return;
@@ -76,9 +86,15 @@ function describeTimeline() {
   const [first, last] = state.range;
   const steps = file.steps.filter((step) => step[2] > first && step[1] <= last);
   const which = steps.length ? `, ${steps.length === 1 ? `step ${steps[0][0]}` : `steps ${steps[0][0]} to ${steps[steps.length - 1][0]}`}` : "";
+  if (!hasTimeline(file)) {
+    byId("timeline-text").textContent =
+      `The file shows one moment and has no history, so there is no timeline. ${bytes(file.live_peak)} were live at that moment. ` +
+      `A program that allocates just that holds: ${file.policies.map((one) => `${one.label} ${bytes(one.peak_held)}`).join(", ")}.`;
+    return;
+  }
   const held = file.policies.map((one) => `${one.label} ${one.failure ? `runs out of memory at row ${count(one.failure.row)}` : `holds ${bytes(one.peak_held)}`}`);
   byId("timeline-text").textContent =
-    `Rows ${count(first)} to ${count(last)} of ${count(file.rows)}${which}. At the peak ${bytes(file.live_peak)} are live; ${held.join(", ")}. ` +
+    `Rows ${count(first)} to ${count(Math.min(last, file.rows - 1))} of ${count(file.rows)}${which}. At the peak ${bytes(file.live_peak)} are live; ${held.join(", ")}. ` +
     "Drag to zoom, double-click for all, click to choose the moment of the map.";
 }
 
