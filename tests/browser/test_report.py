@@ -295,6 +295,19 @@ def test_a_phone_needs_no_sideways_scrolling(request, opened, name):
         page.command("Emulation.clearDeviceMetricsOverride")
 
 
+def test_paper_has_the_moment_of_the_map_and_the_colours_of_the_legend_but_no_buttons(opened, dead_page):
+    page = opened(dead_page)
+    page.command("Emulation.setEmulatedMedia", media="print")
+    try:
+        visible = "return document.getElementById(arguments[0]).checkVisibility()"
+        assert page.run(visible, "moment-text")
+        assert not page.run(visible, "moment") and not page.run(visible, "theme")
+        dot = "return getComputedStyle(document.querySelector('#map-legend .dot')).printColorAdjust"
+        assert page.run(dot) == "exact"
+    finally:
+        page.command("Emulation.setEmulatedMedia", media="")
+
+
 def test_every_canvas_and_control_has_a_name_for_a_screen_reader(opened, dead_page):
     page = opened(dead_page)
     nameless = (
