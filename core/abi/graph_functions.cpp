@@ -1,6 +1,8 @@
 // memlake_pool_..._graph and memlake_torch_..._graph: graph pools.
 
+#include <span>
 #include <string>
+#include <vector>
 
 #include "abi/fill.hpp"
 #include "abi/last_error.hpp"
@@ -99,17 +101,26 @@ void* memlake_pool_try_allocate_in_graph(memlake_pool* pool, uint64_t first, uin
   }
 }
 
-int memlake_pool_allocate_at(memlake_pool* pool, uint64_t first, uint64_t second, void* address, size_t size,
-                             size_t requested, void* stream) {
+int memlake_pool_restore_graph(memlake_pool* pool, uint64_t first, uint64_t second, const memlake_block_t* blocks,
+                               size_t count, void (*before_free)(const memlake_block_t* block, void* user),
+                               void* user) {
   return code_from([&] {
     LivePool& live = pool_of(pool);
-    require_size(size);
-    if (requested == 0 || requested > size)
-      throw Error(ErrorKind::invalid_argument, "a request of " + std::to_string(requested) +
-                                                   " bytes needs a block of at least so many bytes, and " +
-                                                   std::to_string(size) + " are given");
-    live.allocate_in_graph_pool({first, second}, {address_of(address), {size}}, {requested},
-                                static_cast<CUstream>(stream));
+    if (blocks == nullptr && count > 0) throw Error(ErrorKind::invalid_argument, "the blocks are NULL");
+    std::vector<EarlierAllocation> earlier;
+    for (const memlake_block_t& block : std::span(blocks, count)) {
+      require_size(block.size);
+      if (block.requested == 0 || block.requested > block.size)
+        throw Error(ErrorKind::invalid_argument, "a request of " + std::to_string(block.requested) +
+                                                     " bytes needs a block of at least so many bytes, and " +
+                                                     std::to_string(block.size) + " are given");
+      earlier.push_back({{{block.address}, {block.size}}, {block.requested}, static_cast<CUstream>(block.stream)});
+    }
+    live.restore_graph_pool({first, second}, earlier, [&](const FoundBlock& found) {
+      if (before_free == nullptr) return;
+      const memlake_block_t block = to_c(found, pool->device);
+      before_free(&block, user);
+    });
   });
 }
 

@@ -47,14 +47,6 @@ Block* Pool::allocate_free(Space& space, Bytes requested, StreamId stream, Reque
   return hand_out(space, block, requested, stream, begin_request(space, requested, stream, row));
 }
 
-Block* Pool::allocate_range(Space& space, AddressRange range, Bytes requested, StreamId stream) {
-  if (awaited_count_ > 0) poll_events();
-  ChosenAddresses* chosen = space.facets().chosen_addresses;
-  Block* block = chosen == nullptr ? nullptr : chosen->take_range(range, stream);
-  if (block == nullptr) return nullptr;
-  return hand_out(space, block, requested, stream, begin_request(space, requested, stream, nullptr));
-}
-
 Block* Pool::allocate_from(Space& space, Bytes requested, StreamId stream, RequestRow* row) {
   if (Block* block = allocate_free(space, requested, stream, row)) [[likely]]
     return block;

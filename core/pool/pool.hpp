@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -34,6 +35,13 @@ struct RequestRow {
   std::uint64_t log = 0;  ///< the recording that has the row; 0: none
   /// The request was given up for a wait behind which it would have released memory; see Pool::count_due_retry().
   bool is_retry_due = false;
+};
+
+/// A block that a graph pool had live at an earlier moment.
+struct EarlierBlock {
+  AddressRange range;
+  Bytes requested;
+  StreamId stream = 0;  ///< that it was allocated for
 };
 
 class Pool {
@@ -79,6 +87,12 @@ class Pool {
   /// of those whose graphs may still run; the host waits for the devices then. `only`: of this graph pool alone.
   bool release_ended_graphs(bool may_wait, std::optional<GraphPoolId> only = std::nullopt);
 
+  /// Sets an earlier state of the graph pool again: frees `live`, which are all its live blocks, and returns the blocks
+  /// `earlier`, allocated (pool_restore.cpp). Error(invalid_argument) says why that is not possible. Calls `decided` when
+  /// it is certain. Up to then nothing has changed; later only the host's memory can be missing.
+  std::vector<Block*> restore(GraphPoolId id, std::span<Block* const> live, std::span<const EarlierBlock> earlier,
+                              const std::function<void()>& decided);
+
   /// See Space; for all spaces of the pool.
   void set_reuse_rules(const ReuseRules& rules);
   void set_peers(const std::vector<std::shared_ptr<Device>>& peers);
@@ -92,8 +106,6 @@ class Pool {
   Block* allocate_cached(Bytes requested, StreamId stream);
   /// As allocate_from(), but only with a free block; asks the driver for no more than the state of pending blocks.
   Block* allocate_free(Space& space, Bytes requested, StreamId stream, RequestRow* row = nullptr);
-  /// Allocates exactly these addresses: free memory of the space that the stream may use. Null if they are not.
-  Block* allocate_range(Space& space, AddressRange range, Bytes requested, StreamId stream);
   /// The caller does not begin the request anew.
   void give_up(RequestRow& row, StreamId stream);
   [[nodiscard]] Space& default_space() const noexcept { return *default_space_; }
@@ -222,6 +234,8 @@ class Pool {
   void remove_ended_graphs();
   /// A block of a graph pool comes into the hands of a caller, or leaves them.
   void count_graph(const Space& space, Bytes more, Bytes less);
+  /// Whether free() of the block leaves no stream behind that still uses it.
+  bool is_used_by_its_stream_alone(const Block& live);
   [[nodiscard]] Bytes held_by_graphs() const;
   /// Free memory that graphs use, except that of one space.
   [[nodiscard]] Bytes kept_for_graphs(const Space* except) const;

@@ -23,6 +23,10 @@ class AddressTable {
     if (2 * size_ > mask_) [[unlikely]]
       grow();
   }
+  /// The same for as many insert()s.
+  void make_room(std::size_t count) {
+    while (2 * (size_ + count) > mask_) grow();
+  }
 
   /// pre: make_room() was called, and the table has no block at this address.
   void insert(Address address, Block* block) {

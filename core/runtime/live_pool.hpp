@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -113,6 +114,13 @@ struct FoundBlock {
   bool is_small = false;
   bool is_one_allocation = false;  ///< of the driver; else the segment is a reservation with mapped chunks
   GraphPoolId graph_pool;          ///< whose memory it is
+};
+
+/// An allocation that a graph pool had at an earlier moment.
+struct EarlierAllocation {
+  AddressRange range;
+  Bytes requested;
+  CUstream stream = nullptr;  ///< that it was for
 };
 
 /// PyTorch's statistics of a pool; the totals and numbers since reset_totals().
@@ -227,9 +235,11 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   GraphPoolStats graph_pool_stats(GraphPoolId id) const;
   /// As allocate_at(), from the graph pool, whatever filters say. Error(invalid_argument) if no graph uses it.
   Address allocate_in_graph_pool(GraphPoolId id, Bytes requested, CUstream stream, bool counts_refusal = true);
-  /// Allocates exactly these addresses: free memory of the graph pool that the stream may use. For a caller that
-  /// restores an earlier state of the graph pool. Error(invalid_argument) if they are not, or no graph uses it.
-  Address allocate_in_graph_pool(GraphPoolId id, AddressRange range, Bytes requested, CUstream stream);
+  /// Sets an earlier state of the graph pool again: frees all its allocations by address, and allocates `earlier`. All
+  /// or nothing. `before_free` is called with each block that will be freed, under the pool's lock, when nothing can fail
+  /// any more but the host's memory. Error(invalid_argument) says why the state cannot be set.
+  void restore_graph_pool(GraphPoolId id, std::span<const EarlierAllocation> earlier,
+                          const std::function<void(const FoundBlock&)>& before_free);
   /// See Pool. A request for a stream that captures a graph makes it captured. Error(invalid_argument) if no graph uses
   /// it.
   void set_graph_pool_captured(GraphPoolId id, bool is_captured);

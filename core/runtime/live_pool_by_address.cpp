@@ -62,23 +62,6 @@ Address LivePool::allocate_in_graph_pool(GraphPoolId id, Bytes requested, CUstre
   });
 }
 
-Address LivePool::allocate_in_graph_pool(GraphPoolId id, AddressRange range, Bytes requested, CUstream stream) {
-  const auto lock = open_lock();
-  require_graph_pool(id);
-  const StreamId number = number_of(stream, false);
-  by_address_.make_room();
-  Block* block = pool_->allocate_range(graph_space(id, number), range, requested, number);
-  if (block == nullptr) {
-    std::ostringstream text;
-    text << range.size.count << " bytes at 0x" << std::hex << range.begin.value
-         << " are not free memory of the graph pool " << id.text()
-         << " for this stream; free what lies there first, on the stream that it was allocated for";
-    throw Error(ErrorKind::invalid_argument, text.str());
-  }
-  by_address_.insert(block->address, block);
-  return block->address;
-}
-
 void LivePool::refuse_for_lack_of_memory(bool is_counted) {
   if (!is_counted) pool_->uncount_refusal();
   throw NoMemory{shortage_locked()};

@@ -87,6 +87,35 @@ void LivePool::set_graph_pool_captured(GraphPoolId id, bool is_captured) {
   pool_->set_captured(id, is_captured);
 }
 
+void LivePool::restore_graph_pool(GraphPoolId id, std::span<const EarlierAllocation> earlier,
+                                  const std::function<void(const FoundBlock&)>& before_free) {
+  const auto lock = open_lock();
+  require_graph_pool(id);
+  std::vector<EarlierBlock> blocks;
+  blocks.reserve(earlier.size());
+  for (const EarlierAllocation& allocation : earlier)
+    blocks.push_back({allocation.range, allocation.requested, number_of(allocation.stream, false)});
+  std::vector<Block*> live;
+  std::vector<Address> freed;
+  for (const auto& space : pool_->spaces()) {
+    if (space->graph_pool() == nullptr || space->graph_pool()->id != id) continue;
+    space->for_each([&](const Block& block) {
+      if (block.state != BlockState::live) return;
+      live.push_back(by_address_.find(block.address).block);
+      freed.push_back(block.address);
+      if (live.back() == nullptr)
+        throw Error(ErrorKind::invalid_argument, "a buffer object has memory of the graph pool " + id.text() +
+                                                     ", which only its close() may free; close it first");
+    });
+  }
+  const auto decided = [&] {
+    by_address_.make_room(blocks.size());
+    for (const Block* block : live) before_free(found(pool_->space_of(*block), *block));
+    for (const Address address : freed) by_address_.remove(by_address_.find(address));
+  };
+  for (Block* block : pool_->restore(id, live, blocks, decided)) by_address_.insert(block->address, block);
+}
+
 Space& LivePool::graph_space(GraphPoolId id, StreamId stream) {
   const std::size_t device = streams_.device_of(stream);
   if (!pool_->find_graph_pool(id)->is_captured && stream != 0 && events_.is_capturing(stream))

@@ -230,18 +230,6 @@ PROCESS_TEST(graph_pools_of_pytorch_follow_its_device_and_stay_in_their_pool) {
   EXPECT_EQ(memlake_torch_release_graph(0, 0, 5, 1), int{MEMLAKE_ERROR_INVALID_FREE});
 }
 
-/// The live blocks of the graph pool (0, 7), in the order of their addresses.
-std::vector<memlake_block_t> live_blocks(memlake_pool* pool) {
-  std::vector<memlake_block_t> live;
-  const auto add = [](const memlake_block_t* block, std::uint64_t, std::uint64_t second, void* user) {
-    if (second == 7 && block->state == MEMLAKE_BLOCK_LIVE)
-      static_cast<std::vector<memlake_block_t>*>(user)->push_back(*block);
-    return 0;
-  };
-  expect_ok(memlake_pool_visit_graph_blocks(pool, add, &live));
-  return live;
-}
-
 PROCESS_TEST(a_request_can_name_its_graph_pool) {
   for (const char* policy : kPolicies) {
     memlake_pool* const pool = make_pool(policy, ",limit:128MiB");
@@ -285,47 +273,6 @@ PROCESS_TEST(emptying_one_graph_pool_leaves_the_others) {
   EXPECT_EQ(graph_of(pool, 0, 7).held, 10 * kMiB);
   EXPECT_EQ(graph_of(pool, 0, 8).held, 0u);
   expect_ok(memlake_pool_destroy(pool));
-}
-
-PROCESS_TEST(an_earlier_state_of_a_graph_pool_can_be_set_again) {
-  for (const char* policy : kPolicies) {
-    memlake_pool* const pool = make_pool(policy);
-    const cuda::CUstream stream = make_stream();
-    expect_ok(memlake_pool_use_graph(pool, 0, 7));
-    std::vector<void*> blocks;
-    for (const std::size_t size : {std::size_t{700}, 3 * kMiB, 1000 * std::size_t{1000}, 11 * kMiB, 5 * kMiB})
-      blocks.push_back(memlake_pool_try_allocate_in_graph(pool, 0, 7, size, stream));
-    expect_ok(memlake_pool_free(pool, blocks[1]));
-    expect_ok(memlake_pool_free(pool, blocks[3]));
-    const std::vector<memlake_block_t> before = live_blocks(pool);
-    EXPECT_EQ(before.size(), 3u);
-    // Other blocks lie there now.
-    for (const std::size_t i : {0U, 2U, 4U}) expect_ok(memlake_pool_free(pool, blocks[i]));
-    blocks = {memlake_pool_try_allocate_in_graph(pool, 0, 7, 17 * kMiB, stream),
-              memlake_pool_try_allocate_in_graph(pool, 0, 7, 100, stream)};
-    const auto take_again = [&](const memlake_block_t& block) {
-      return memlake_pool_allocate_at(pool, 0, 7, reinterpret_cast<void*>(block.address), block.size, block.requested,
-                                      block.stream);
-    };
-    int refused = 0;
-    for (const memlake_block_t& block : before) refused += take_again(block) == MEMLAKE_ERROR_INVALID_ARGUMENT ? 1 : 0;
-    EXPECT(refused > 0);
-    for (const memlake_block_t& block : live_blocks(pool))
-      expect_ok(memlake_pool_free(pool, reinterpret_cast<void*>(block.address)));
-    for (const memlake_block_t& block : before) expect_ok(take_again(block));
-    const std::vector<memlake_block_t> after = live_blocks(pool);
-    EXPECT_EQ(after.size(), before.size());
-    for (std::size_t i = 0; i < after.size(); ++i) {
-      EXPECT_EQ(after[i].address, before[i].address);
-      EXPECT_EQ(after[i].size, before[i].size);
-      EXPECT_EQ(after[i].requested, before[i].requested);
-      EXPECT_EQ(after[i].stream, before[i].stream);
-      EXPECT_EQ(take_again(after[i]), int{MEMLAKE_ERROR_INVALID_ARGUMENT});
-      expect_ok(memlake_pool_free(pool, reinterpret_cast<void*>(after[i].address)));
-    }
-    expect_ok(memlake_pool_release_graph(pool, 0, 7, 1));
-    expect_ok(memlake_pool_destroy(pool));
-  }
 }
 
 /// Allocates larger and larger blocks in the graph pool (0, 7), each in the place of two smaller ones; returns how many
@@ -443,19 +390,7 @@ PROCESS_TEST(what_makes_no_sense_is_refused) {
   EXPECT_EQ(memlake_pool_graph_stats(pool, 1, 0, nullptr), int{MEMLAKE_ERROR_INVALID_ARGUMENT});
   EXPECT_EQ(memlake_pool_visit_graph_blocks(pool, nullptr, nullptr), int{MEMLAKE_ERROR_INVALID_ARGUMENT});
   expect_ok(memlake_pool_begin_graph(pool, 1, 0, nullptr, nullptr));
-  void* const block = memlake_pool_allocate(pool, kMiB, nullptr);
-  expect_ok(memlake_pool_free(pool, block));
-  EXPECT_EQ(memlake_pool_allocate_at(pool, 2, 0, block, kMiB, kMiB, nullptr), int{MEMLAKE_ERROR_INVALID_ARGUMENT});
-  EXPECT_EQ(memlake_pool_allocate_at(pool, 1, 0, block, kMiB, 0, nullptr), int{MEMLAKE_ERROR_INVALID_ARGUMENT});
-  EXPECT_EQ(memlake_pool_allocate_at(pool, 1, 0, block, kMiB, 2 * kMiB, nullptr), int{MEMLAKE_ERROR_INVALID_ARGUMENT});
-  EXPECT_EQ(memlake_pool_allocate_at(pool, 1, 0, block, 64 * kMiB, kMiB, nullptr), int{MEMLAKE_ERROR_INVALID_ARGUMENT});
-  EXPECT_EQ(memlake_pool_allocate_at(pool, 1, 0, block, 700, 700, nullptr), int{MEMLAKE_ERROR_INVALID_ARGUMENT});
-  EXPECT_EQ(memlake_pool_allocate_at(pool, 1, 0, static_cast<char*>(block) + 1, 512, 1, nullptr),
-            int{MEMLAKE_ERROR_INVALID_ARGUMENT});
-  EXPECT_EQ(memlake_pool_allocate_at(pool, 1, 0, block, kMiB, kMiB, make_stream()),
-            int{MEMLAKE_ERROR_INVALID_ARGUMENT});
-  expect_ok(memlake_pool_allocate_at(pool, 1, 0, block, kMiB, kMiB, nullptr));
-  expect_ok(memlake_pool_free(pool, block));
+  EXPECT_EQ(memlake_pool_restore_graph(pool, 1, 0, nullptr, 1, nullptr, nullptr), int{MEMLAKE_ERROR_INVALID_ARGUMENT});
   expect_ok(memlake_pool_empty_graph(pool, 99, 0));
   EXPECT_EQ(memlake_pool_destroy(pool), int{MEMLAKE_ERROR_INVALID_FREE});
   expect_ok(memlake_pool_end_graph(pool, 1, 0));

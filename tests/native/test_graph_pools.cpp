@@ -207,18 +207,13 @@ TEST(a_fault_at_any_call_of_a_graph_pool_leaves_nothing_behind) {
 }
 
 TEST(states_of_a_graph_pool_that_are_set_again_at_random_keep_every_invariant) {
-  struct Saved {
-    Bytes size;
-    Bytes requested;
-    StreamId stream;
-  };
   for (const char* policy : kPolicies) {
     for (unsigned seed = 0; seed < 8; ++seed) {
       std::mt19937 random(seed);
       Pooled p(policy);
       p.pool.use_graph_pool(kGraph);
       std::map<Address, Block*> live;
-      std::map<Address, Saved> saved;
+      std::vector<EarlierBlock> saved;
       for (int step = 0; step < 200; ++step) {
         const unsigned choice = random() % 20;
         if (choice < 12) {
@@ -232,14 +227,16 @@ TEST(states_of_a_graph_pool_that_are_set_again_at_random_keep_every_invariant) {
         } else if (choice < 19) {
           saved.clear();
           for (const auto& [address, block] : live)
-            saved.emplace(address, Saved{block->size, block->requested, block->user});
+            saved.push_back({{address, block->size}, block->requested, block->user});
         } else {
-          for (const auto& [address, block] : live) p.pool.free(block);
+          std::vector<Block*> freed;
+          for (const auto& [address, block] : live) freed.push_back(block);
           live.clear();
-          for (const auto& [address, state] : saved) {
-            Block* block = p.pool.allocate_range(p.space(kGraph), {address, state.size}, state.requested, state.stream);
-            EXPECT(block != nullptr && block->address == address && block->size == state.size);
-            live.emplace(address, block);
+          const std::vector<Block*> taken = p.pool.restore(kGraph, freed, saved, [] {});
+          EXPECT_EQ(taken.size(), saved.size());
+          for (std::size_t i = 0; i < taken.size(); ++i) {
+            EXPECT(taken[i]->address == saved[i].range.begin && taken[i]->size == saved[i].range.size);
+            live.emplace(taken[i]->address, taken[i]);
           }
         }
         p.expect_sound();

@@ -61,7 +61,6 @@ def graphs(lake):
         "memlake_pool_use_graph": [],
         "memlake_pool_set_captured": [ctypes.c_int],
         "memlake_pool_try_allocate_in_graph": [size, pointer],
-        "memlake_pool_allocate_at": [pointer, size, size, pointer],
         "memlake_pool_release_graph": [ctypes.c_int],
         "memlake_pool_empty_graph": [],
     }.items():
@@ -263,39 +262,6 @@ def test_the_example_in_c_builds_and_runs(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     assert "reused: yes" in done.stdout
     assert "40 MiB more: no memory for 40 MiB" in done.stdout
-
-
-def test_an_address_near_the_last_one_is_no_memory_of_a_graph_pool(graphs):
-    pool = graphs.memlake_pool_create(b"driver:emulated,memory:256MiB,backing:none", 0)
-    assert graphs.memlake_pool_use_graph(pool, 0, 9) == 0
-    block = graphs.memlake_pool_try_allocate_in_graph(pool, 0, 9, 4 * MIB, None)
-    assert graphs.memlake_pool_free(pool, block) == 0
-    for size in (512, 1024):  # the sum of address and size is above the last address
-        assert graphs.memlake_pool_allocate_at(pool, 0, 9, 2**64 - 512, size, 512, None) != 0
-        assert "not free memory of the graph pool (0, 9)" in last_error(graphs)
-    assert graphs.memlake_pool_allocate_at(pool, 0, 9, block, 4 * MIB, 4 * MIB, None) == 0
-    assert graphs.memlake_pool_free(pool, block) == 0
-    assert graphs.memlake_pool_release_graph(pool, 0, 9, 1) == 0
-    assert graphs.memlake_pool_destroy(pool) == 0
-
-
-def test_a_graph_pool_gets_the_allocations_back_that_it_had(graphs):
-    pool = graphs.memlake_pool_create(b"driver:emulated,memory:256MiB,backing:none", 0)
-    assert graphs.memlake_pool_use_graph(pool, 0, 9) == 0
-    first = graphs.memlake_pool_try_allocate_in_graph(pool, 0, 9, 4 * MIB, None)
-    second = graphs.memlake_pool_try_allocate_in_graph(pool, 0, 9, 4 * MIB, None)
-    for block in (first, second):
-        assert graphs.memlake_pool_free(pool, block) == 0
-    other = graphs.memlake_pool_try_allocate_in_graph(pool, 0, 9, 6 * MIB, None)
-    assert graphs.memlake_pool_allocate_at(pool, 0, 9, second, 4 * MIB, 4 * MIB, None) != 0
-    assert "not free memory of the graph pool (0, 9)" in last_error(graphs)
-    assert graphs.memlake_pool_free(pool, other) == 0
-    assert graphs.memlake_pool_allocate_at(pool, 0, 9, second, 4 * MIB, 4 * MIB, None) == 0
-    assert graphs.memlake_pool_try_allocate_in_graph(pool, 0, 9, 4 * MIB, None) == first
-    for block in (first, second):
-        assert graphs.memlake_pool_free(pool, block) == 0
-    assert graphs.memlake_pool_release_graph(pool, 0, 9, 1) == 0
-    assert graphs.memlake_pool_destroy(pool) == 0
 
 
 def test_free_memory_of_a_graph_pool_that_nothing_has_captured_makes_room_for_a_larger_request(graphs):

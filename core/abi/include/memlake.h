@@ -286,12 +286,16 @@ MEMLAKE_API int memlake_pool_visit_graph_blocks(memlake_pool* pool,
 MEMLAKE_API void* memlake_pool_try_allocate_in_graph(memlake_pool* pool, uint64_t first, uint64_t second, size_t size,
                                                      void* stream);
 
-/* Since version 4. Allocates exactly the `size` bytes at `address`, for a request of `requested` bytes: for a caller
- * that restores an earlier state of the graph pool, from what memlake_pool_visit_graph_blocks() told. The bytes must be
- * free memory of the graph pool in multiples of 512, and the stream the one that they were allocated for before. Else
- * MEMLAKE_ERROR_INVALID_ARGUMENT. */
-MEMLAKE_API int memlake_pool_allocate_at(memlake_pool* pool, uint64_t first, uint64_t second, void* address,
-                                         size_t size, size_t requested, void* stream);
+/* Since version 4. Sets an earlier state of the graph pool again: frees everything that is allocated in it, and allocates
+ * `blocks`, live blocks as memlake_pool_visit_graph_blocks() told them at that time. Of each block the address, the size,
+ * the requested size and the stream are looked at. All or nothing, unless the host has no memory: everything is checked
+ * first. Then `before_free` (may be NULL) is called with each block that will be freed, under the pool's lock: it must not
+ * call memlake. MEMLAKE_ERROR_INVALID_ARGUMENT, and nothing has changed: if no graph uses the graph pool, if the bytes of
+ * a block are not its memory for that stream any more, if two blocks overlap, if another stream still uses something that
+ * is or was allocated there, or if a buffer object of Python has memory of the graph pool. */
+MEMLAKE_API int memlake_pool_restore_graph(memlake_pool* pool, uint64_t first, uint64_t second,
+                                           const memlake_block_t* blocks, size_t count,
+                                           void (*before_free)(const memlake_block_t* block, void* user), void* user);
 
 /* Since version 4. is_captured 0: no graph has captured memory of the graph pool yet, it is only memory apart. Until a
  * request for a capturing stream goes there, or 1 is set, its free memory is its own cache: a request to it that is

@@ -33,14 +33,10 @@ Block* SegmentSpace::take(Bytes rounded, StreamId stream) {
 }
 
 Block* SegmentSpace::take_range(AddressRange range, StreamId stream) {
-  constexpr std::uint64_t kAlignment = 512;  // of what pools give
-  if (range.begin.value % kAlignment != 0 || range.size.count % kAlignment != 0) return nullptr;
   for (const BlockGroup* group : {&blocks_.small, &blocks_.large}) {
     const FreeIndex* index = group->index_of(stream);
     for (Block* block = index == nullptr ? nullptr : index->first(); block != nullptr; block = index->after(block)) {
-      // The end of the range is not computed: a caller may give any address, and the sum may be above the last one.
-      if (range.begin < block->address || block->size < range.size) continue;
-      if (range.begin - block->address > block->size - range.size) continue;
+      if (range.begin < block->address || block->end() < range.end()) continue;
       blocks_.unindex(block);
       if (const Bytes before = range.begin - block->address; before.count > 0)
         blocks_.index(blocks_.cut_front(block, before));

@@ -76,6 +76,16 @@ def uninstall() -> None:
         memlake.torch.uninstall()
 
 
+def limit(share: str) -> None:
+    """Lets the allocator hold no more than this share of the device: memlake's limit, or PyTorch's fraction."""
+    if uses_memlake():
+        import memlake.torch
+
+        memlake.torch.pool(0).limit = share
+    else:
+        torch.cuda.set_per_process_memory_fraction(float(share.rstrip("%")) / 100)
+
+
 def prepare() -> None:
     """Switches off what the lab does not have: the real cuDNN does not start on its driver."""
     warnings.filterwarnings("ignore")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from inside import mode
 from inside.books import check_inside, segments_of, stat
 from inside.probe import check, probe
 from inside.tensors import GIB, MIB, taken
@@ -199,6 +200,57 @@ def a_state_of_a_pool_is_set_again():
     fourth = captured(1000)
     overlaps = any(abs(fourth[0].data_ptr() - address) < 512 for address in addresses)
     return is_other, is_again, overlaps, len(graphs), stat("num_ooms")
+
+
+@probe(environment={"FAKE_CUDA_EVENT_QUERIES": "2000000000"})
+def a_state_of_a_pool_that_cannot_be_set():
+    """Another stream still uses memory that the earlier state had."""
+    handle = torch.cuda.graph_pool_handle()
+    side = torch.cuda.Stream()
+    graphs = []
+
+    def captured(*sizes: int) -> list[torch.Tensor]:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.stream(side), torch.cuda.graph(graph, pool=handle, stream=side):
+            tensors = [taken(size) for size in sizes]
+        graphs.append(graph)
+        return tensors
+
+    first = captured(30 * MIB, 1000)
+    state = torch._C._cuda_getCheckpointState(0, handle)
+    second = captured(12 * MIB, 3000)
+    first[0].record_stream(torch.cuda.default_stream())
+    del first[0]
+    tensors = first + second
+    live = {tensor.data_ptr() for tensor in tensors}
+    if mode.uses_memlake():  # PyTorch's own allocators end the process here
+        try:
+            torch._C._cuda_setCheckpointPoolState(0, state, [t.untyped_storage()._cdata for t in tensors], [])
+            check(False, "the state was set over memory that another stream uses")
+        except RuntimeError as error:
+            check("another stream still uses" in str(error), f"other words: {error}")
+    is_as_before = torch._C._cuda_checkPoolLiveAllocations(0, handle, live)
+    check_inside(tensors)
+    return is_as_before, torch.cuda.memory_allocated(), len(graphs)
+
+
+@probe()
+def a_state_of_a_pool_that_has_gone():
+    """Setting it is an error, and changes nothing."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        inside = taken(30 * MIB)
+    state = torch._C._cuda_getCheckpointState(0, graph.pool())
+    graph.reset()
+    del inside
+    torch.cuda.empty_cache()
+    outside = taken(30 * MIB)
+    try:
+        torch._C._cuda_setCheckpointPoolState(0, state, [], [])
+        found = "no error"
+    except Exception as error:
+        found = type(error).__name__
+    return found, outside.numel(), torch.cuda.memory_allocated()
 
 
 @probe()

@@ -148,7 +148,66 @@ def late_with_an_observer():
     mode.install()
     with contextlib.suppress(torch.OutOfMemoryError):
         taken(200 * GIB)
-    return len(seen)
+    return seen
+
+
+@probe(installed=False)
+def late_with_an_observer_of_a_pool():
+    """A request of a private pool fails: the observer is told the size of the device and what is free."""
+    seen = []
+    torch.cuda.init()
+    torch._C._cuda_attach_out_of_memory_observer(lambda *given: seen.append(given))
+    mode.install()
+    torch._C._cuda_attach_out_of_memory_observer(lambda *given: seen.append(given))
+    outside = taken(50 * GIB)
+    pool = torch.cuda.MemPool()
+    graph = torch.cuda.CUDAGraph()
+    with contextlib.suppress(torch.OutOfMemoryError), torch.cuda.use_mem_pool(pool):
+        taken(40 * GIB)
+    with contextlib.suppress(torch.OutOfMemoryError), torch.cuda.graph(graph):
+        taken(40 * GIB)
+    with contextlib.suppress(torch.OutOfMemoryError):
+        taken(40 * GIB)
+    return seen, outside.numel(), stat("num_ooms")
+
+
+@probe(installed=False)
+def late_with_an_observer_and_a_fraction():
+    """The observer is told how much PyTorch may use, whatever is held."""
+    seen = []
+    torch.cuda.set_per_process_memory_fraction(0.5)
+    torch._C._cuda_attach_out_of_memory_observer(lambda *given: seen.append(given))
+    mode.install()
+    torch._C._cuda_attach_out_of_memory_observer(lambda *given: seen.append(given))
+    outside = taken(30 * GIB)
+    pool = torch.cuda.MemPool()
+    with contextlib.suppress(torch.OutOfMemoryError), torch.cuda.use_mem_pool(pool):
+        taken(20 * GIB)
+    with contextlib.suppress(torch.OutOfMemoryError):
+        taken(20 * GIB)
+    torch.cuda.set_per_process_memory_fraction(0.75)
+    with contextlib.suppress(torch.OutOfMemoryError):
+        taken(40 * GIB)
+    return seen, outside.numel(), torch.cuda.get_per_process_memory_fraction(), taken(25 * GIB).numel()
+
+
+@probe(installed=False)
+def late_with_an_observer_and_a_limit():
+    """A limit of memlake's is told as PyTorch's fraction is."""
+    seen = []
+    torch.cuda.init()
+    torch._C._cuda_attach_out_of_memory_observer(lambda *given: seen.append(given))
+    mode.install()
+    torch._C._cuda_attach_out_of_memory_observer(lambda *given: seen.append(given))
+    small = taken(1)
+    mode.limit("50%")
+    outside = taken(30 * GIB)
+    pool = torch.cuda.MemPool()
+    with contextlib.suppress(torch.OutOfMemoryError), torch.cuda.use_mem_pool(pool):
+        taken(20 * GIB)
+    with contextlib.suppress(torch.OutOfMemoryError):
+        taken(20 * GIB)
+    return seen, outside.numel() + small.numel(), taken(5 * GIB).numel()
 
 
 @probe(installed=False)

@@ -34,7 +34,6 @@ class Allocator final : public CUDAAllocator {
   /// own allocator.
   void configure(const std::string& conf, uint64_t served) {
     MemlakeRoom::is_left_behind.store(false);
-    NativeFailure::observe_in(native_);
     for (const auto& memory : devices_) memory->configure(conf);
     attachments_.set_configuration(conf);
     exchange_.configure(conf);
@@ -124,7 +123,6 @@ class Allocator final : public CUDAAllocator {
 
   void init(int device_count) override {
     if (!native_.initialized()) native_.init(device_count);
-    NativeFailure::observe_in(native_);
     is_initialized_ = true;
   }
   bool initialized() override { return is_initialized_; }
@@ -340,7 +338,7 @@ class Allocator final : public CUDAAllocator {
   }
   std::shared_ptr<AllocatorState> getCheckpointState(DeviceIndex device, PoolId pool) override {
     if (memlake_pool* const memory = of(device).private_pools.memory_of(pool))
-      return std::make_shared<PoolState>(Target{pool, memory});
+      return std::make_shared<PoolState>(device, Target{pool, memory});
     return native_.getCheckpointState(device, pool);
   }
   CheckpointDelta setCheckpointPoolState(DeviceIndex device, std::shared_ptr<AllocatorState> state) override {
@@ -392,20 +390,19 @@ class Allocator final : public CUDAAllocator {
     if (is_served(device) && pools.native_uses(pool) == 0) pools.note_made(pool, is_native);
   }
 
-  /// Frees all blocks of the private pool, and allocates the blocks of the earlier state again.
+  /// Frees all blocks of the private pool, and allocates the blocks of the earlier state again. If that is not possible,
+  /// it throws, and the private pool has what it had.
   CheckpointDelta restored(DeviceIndex device, const PoolState& state) {
+    TORCH_CHECK(device == state.device, "memlake: the state is of a private pool on device ",
+                static_cast<int>(state.device), ", not on device ", static_cast<int>(device));
     CheckpointDelta delta;
-    for (const memlake_block_t& block : live_blocks(state.target)) {
-      void* const address = reinterpret_cast<void*>(block.address);
-      exchange_.drop(address);
-      give_back(address);
-      delta.ptrs_freed.push_back(address);
+    for (const memlake_block_t& block : of(device).restore(state.target, state.live)) {
+      delta.ptrs_freed.push_back(reinterpret_cast<void*>(block.address));
+      exchange_.drop(delta.ptrs_freed.back());
     }
-    for (const memlake_block_t& block : state.live) {
-      void* const address = reinterpret_cast<void*>(block.address);
-      of(device).take_again(state.target, block);
-      delta.dataptrs_allocd.emplace_back(address, address, deleter_, c10::Device(c10::kCUDA, device));
-    }
+    for (const memlake_block_t& block : state.live)
+      delta.dataptrs_allocd.emplace_back(reinterpret_cast<void*>(block.address), reinterpret_cast<void*>(block.address),
+                                         deleter_, c10::Device(c10::kCUDA, device));
     return delta;
   }
 

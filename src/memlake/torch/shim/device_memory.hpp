@@ -88,19 +88,27 @@ class DeviceMemory {
     };
   }
 
-  /// Takes the block of an earlier state of the private pool again. pre: its addresses are free.
-  void take_again(const Target& target, const memlake_block_t& block) {
-    void* const address = reinterpret_cast<void*>(block.address);
-    const auto stream = static_cast<cudaStream_t>(block.stream);
+  /// Frees the live blocks of the private pool and takes those of an earlier state again, or throws and changes nothing.
+  /// Returns what it freed.
+  std::vector<memlake_block_t> restore(const Target& target, const std::vector<memlake_block_t>& earlier) {
+    const Context stack_of_free = settings_.gather(RecordContext::ALL);
     const Context stack = settings_.gather(RecordContext::STATE);
+    Restoring restoring{*this, target.id, stack_of_free, {}};
     {
       const std::lock_guard lock(history.order);
-      TORCH_CHECK(memlake_pool_allocate_at(target.memory, target.id.first, target.id.second, address, block.size,
-                                           block.requested, stream) == MEMLAKE_OK,
+      TORCH_CHECK(memlake_pool_restore_graph(target.memory, target.id.first, target.id.second, earlier.data(),
+                                             earlier.size(), &Restoring::before_free, &restoring) == MEMLAKE_OK,
                   "memlake: ", memlake_last_error());
-      note_taken(address, block.requested, stream, target.id, stack);
+      if (settings_.is_wanted())
+        for (const memlake_block_t& block : earlier)
+          note_taken(reinterpret_cast<void*>(block.address), block.requested, static_cast<cudaStream_t>(block.stream),
+                     target.id, stack);
     }
-    tell_of_taken(address, block.requested);
+    for (const memlake_block_t& block : restoring.freed)
+      note_freed(reinterpret_cast<void*>(block.address), block.requested);
+    for (const memlake_block_t& block : earlier)
+      tell_of_taken(reinterpret_cast<void*>(block.address), block.requested);
+    return std::move(restoring.freed);
   }
 
   /// To be called before memory of this device is freed, while a history is recorded.
@@ -221,6 +229,21 @@ class DeviceMemory {
   }
 
  private:
+  /// What restore() is freeing.
+  struct Restoring {
+    DeviceMemory& memory;
+    const PoolId pool;
+    const Context stack;
+    std::vector<memlake_block_t> freed;
+
+    static void before_free(const memlake_block_t* block, void* self) {
+      auto& restoring = *static_cast<Restoring*>(self);
+      restoring.freed.push_back(*block);
+      if (restoring.memory.settings_.is_wanted())
+        restoring.memory.note_free_request(*block, restoring.pool, restoring.stack);
+    }
+  };
+
   bool has_unused_pools() const {
     return has_earlier_.load(std::memory_order_relaxed) || !is_serving_.load(std::memory_order_relaxed);
   }
@@ -375,7 +398,8 @@ class DeviceMemory {
     if (from.id == kDefaultPool)
       for (const Target& other : private_pools.used_on_oom())
         if (void* const taken = other.try_take(size, stream)) return taken;
-    const NativeFailure failure(native_, device_, native_share, from, total_memory());
+    const NativeFailure failure(native_, device_, native_share, from, total_memory(), fraction(),
+                                [this] { return levels(); });
     try {
       void* const taken = native_.raw_alloc_with_stream(size, stream);
       note_outside();

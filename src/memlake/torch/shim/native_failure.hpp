@@ -6,9 +6,10 @@
 #include <memlake.h>
 
 #include <algorithm>
-#include <atomic>
 #include <mutex>
+#include <utility>
 
+#include "failure_report.hpp"
 #include "routes.hpp"
 #include "statistics.hpp"
 #include "torch_types.hpp"
@@ -44,6 +45,12 @@ class NativeShare {
     if (--failing_ == 0) native_.setMemoryFraction(share_, device_);
   }
 
+  /// Observers are told this share of the device, until the next request. pre: begin_failure().
+  void show(double share) {
+    const std::lock_guard lock(mutex_);
+    native_.setMemoryFraction(share, device_);
+  }
+
   /// The request that calls PyTorch's callbacks may take no more than this. pre: the lock of PyTorch's own allocator is
   /// held.
   void apply(double most) {
@@ -61,29 +68,33 @@ class NativeShare {
 
 /// As long as it lives, the calling thread's requests of PyTorch's own allocator may take no more than the limit of the
 /// pool leaves. For a request of a private pool it may take nothing: memory of its default pool would not stay for the
-/// graph.
+/// graph. When that allocator has failed, the observers are told how much PyTorch may use, not that share.
 class NativeFailure {
  public:
-  NativeFailure(CUDAAllocator& native, DeviceIndex device, NativeShare& share, const Target& from, size_t total)
-      : share_(share), device_(device), pool_(from.id), outer_(current()) {
-    current() = this;
-    if (pool_ != kDefaultPool) {
-      most_ = 0;
-    } else {
-      const memlake_pool_stats_t stats = stats_of(from.memory);
-      if (stats.limit == UINT64_MAX) return;
-      const uint64_t left = stats.limit - std::min(stats.limit, stats.held);
-      const DeviceStats now = native.getDeviceStats(device);
-      const auto allowed = static_cast<double>(left) + static_cast<double>(now.reserved_bytes[0].current);
-      most_ = std::clamp(allowed / static_cast<double>(total), 0.0, 1.0);
+  /// `total`: of the device. `fraction`: what PyTorch may use of it.
+  NativeFailure(CUDAAllocator& native, DeviceIndex device, NativeShare& share, const Target& from, size_t total,
+                double fraction, FailureReport::Levels levels)
+      : share_(share), device_(device), pool_(from.id), told_(fraction), outer_(current()) {
+    const memlake_pool_stats_t stats = stats_of(from.memory);
+    if (stats.limit != UINT64_MAX) {
+      const auto of_native = static_cast<double>(native.getDeviceStats(device).reserved_bytes[0].current);
+      const auto share_of = [&](uint64_t bytes) {
+        return std::clamp((static_cast<double>(bytes) + of_native) / static_cast<double>(total), 0.0, 1.0);
+      };
+      most_ = share_of(stats.limit - std::min(stats.limit, stats.held));
+      told_ = std::min(told_, share_of(stats.limit));
     }
-    share_.begin_failure();
-    is_limited_ = true;
+    if (pool_ != kDefaultPool) most_ = 0;
+    is_limited_ = most_ < 1 || told_ < 1;
+    if (is_limited_) share_.begin_failure();
+    current() = this;
+    report_.begin([this] { tell(); }, std::move(levels));
   }
   NativeFailure(const NativeFailure&) = delete;
   NativeFailure& operator=(const NativeFailure&) = delete;
   ~NativeFailure() {
-    end();
+    report_.end();
+    if (is_limited_) share_.end_failure();
     current() = outer_;
   }
 
@@ -94,27 +105,16 @@ class NativeFailure {
   }
   static bool is_under_way() { return current() != nullptr; }
 
-  /// Adds an observer to PyTorch's own allocator, once. When it is called, the allocator has failed already. Observers
-  /// that follow are told the size of the device, and may make requests of their own. Before its initialization the
-  /// allocator has no place for observers.
-  static void observe_in(CUDAAllocator& native) {
-    static std::atomic<bool> is_done{false};
-    if (!native.initialized() || is_done.exchange(true)) return;
-    native.attachOutOfMemoryObserver([](int64_t, size_t, size_t, size_t) {
-      NativeFailure* const failure = current();
-      if (failure != nullptr && failure->pool_ != kDefaultPool) failure->end();
-    });
-  }
-
   /// Whether the calling thread's request is one of this private pool that is to fail.
   static bool is_of(PoolId id) { return current() != nullptr && current()->pool_ == id; }
 
  private:
-  void end() {
-    if (is_limited_) share_.end_failure();
-    is_limited_ = false;
+  /// PyTorch's own allocator has failed. It calls the observers next, with what its share allows. They may make requests
+  /// of their own.
+  void tell() {
     pool_ = kDefaultPool;
     most_ = 1;
+    if (is_limited_) share_.show(told_);
   }
 
   /// The calling thread's request that is to fail; null: there is none.
@@ -126,9 +126,11 @@ class NativeFailure {
   NativeShare& share_;
   const DeviceIndex device_;
   PoolId pool_;  // kDefaultPool: none that is private
+  double told_;  // the share of the device that PyTorch may use
   NativeFailure* const outer_;
   double most_ = 1;
   bool is_limited_ = false;
+  FailureReport report_;
 };
 
 }  // namespace memlake_torch

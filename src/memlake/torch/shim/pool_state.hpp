@@ -31,11 +31,12 @@ inline bool are_live(const Target& target, const std::unordered_set<void*>& expe
 }
 
 struct PoolState final : AllocatorState {
-  explicit PoolState(const Target& of) : target(of), live(live_blocks(of)) {
+  PoolState(DeviceIndex on, const Target& of) : device(on), target(of), live(live_blocks(of)) {
     // The addresses are needed again, so nothing there may be released.
     memlake_pool_set_captured(of.memory, of.id.first, of.id.second, 1);
   }
 
+  const DeviceIndex device;
   const Target target;
   const std::vector<memlake_block_t> live;
 };
