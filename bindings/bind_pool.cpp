@@ -150,7 +150,8 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
           "__init__",
           [](PyPool* self, const nb::list& devices, const std::string& policy, const nb::object& limit,
              nb::object buffer_type, bool shareable, const std::string& placement, const std::string& location,
-             bool may_spill, const nb::object& max_size, const nb::object& memory_fraction, bool fabric) {
+             bool may_spill, const nb::object& max_size, const nb::object& memory_fraction, bool fabric,
+             bool lasting_streams) {
             std::vector<std::shared_ptr<Device>> shared;
             for (nb::handle device : devices) shared.push_back(nb::cast<PyDevice&>(device).share());
             if (shared.empty()) throw nb::value_error("a pool needs a device");
@@ -164,21 +165,23 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
             const Sharing sharing{.options = {.placement = arguments.placement,
                                               .more_handle_types = fabric ? CU_MEM_HANDLE_TYPE_FABRIC : 0},
                                   .is_default_space = shareable};
-            new (self) PyPool(without_gil([&] { return LivePool::make(std::move(shared), maker, limits, sharing); }),
-                              std::move(buffer_type));
+            auto made = without_gil([&] { return LivePool::make(std::move(shared), maker, limits, sharing); });
+            if (lasting_streams) made->promise_lasting_streams();
+            new (self) PyPool(std::move(made), std::move(buffer_type));
           },
           nb::arg("devices"), nb::arg("policy"), nb::arg("limit").none(), nb::arg("buffer_type"),
           nb::arg("shareable") = false, nb::arg("placement") = "fill", nb::arg("location") = "device",
           nb::arg("may_spill") = false, nb::arg("max_size") = nb::none(), nb::arg("memory_fraction") = nb::none(),
-          nb::arg("fabric") = false,
+          nb::arg("fabric") = false, nb::arg("lasting_streams") = false,
           nb::sig("def __init__(self, devices: list[Device], policy: str, limit: int | None, buffer_type: type, "
                   "shareable: bool = False, placement: str = 'fill', location: str = 'device', "
                   "may_spill: bool = False, max_size: int | None = None, memory_fraction: int | None = None, "
-                  "fabric: bool = False) -> None"),
+                  "fabric: bool = False, lasting_streams: bool = False) -> None"),
           "policy: its name with its options, as parse_policy() takes them. buffer_type: a subclass of Lease.\n"
           "shareable: whether buffers that do not say otherwise can be exported. limit, max_size, memory_fraction: "
           "what\n"
-          "it may hold, in bytes; the smallest one binds. fabric: whether shareable memory has fabric handles, too.")
+          "it may hold, in bytes; the smallest one binds. fabric: whether shareable memory has fabric handles, too.\n"
+          "lasting_streams: whether streams of other libraries exist as long as the pool.")
       .def(
           "__init__",
           [](PyPool* self, int torch_device, nb::object buffer_type) {

@@ -141,7 +141,8 @@ void bind_replay(nb::module_& m) {
       nb::arg("rows_per_sample"), nb::arg("first_sample") = 0, nb::arg("pool") = nb::none(),
       nb::arg("moments") = nb::none(),
       "Replays a trace on an emulated device of `capacity` bytes that exists for this call. policy: its name with its\n"
-      "options, as parse_policy() takes them. limit: what may be held, None for no limit. pool: the graph pool of each\n"
+      "options, as parse_policy() takes them. limit: what may be held, None for no limit. pool: the graph pool of "
+      "each\n"
       "row, 0 for none. moments: rows after which the blocks are noted, ascending. Runs without the GIL.");
 }
 

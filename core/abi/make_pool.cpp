@@ -69,6 +69,7 @@ std::shared_ptr<LivePool> make_pool(const Conf& conf, int device) {
   // A device without virtual memory management gets a policy that does without.
   const ChosenPolicy policy = conf.has_chosen_policy ? conf.policy : choose_policy(default_policy_on({on}).name);
   auto pool = LivePool::make({on}, policy.space_maker(conf.arguments), conf.limits_on(on->total_memory()));
+  pool->promise_lasting_streams();  // PyTorch destroys none of its streams, and memlake.h asks it of other callers
   std::string text = policy.entry->name;
   for (const Setting& setting : policy.options->given()) text += "," + setting.key + ":" + setting.value;
   pool->set_policy_text(std::move(text));

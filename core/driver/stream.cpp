@@ -21,6 +21,8 @@ StreamOwner::StreamOwner(std::shared_ptr<Device> device, bool is_nonblocking, in
   } else {
     check(driver, Call::cuStreamCreateWithPriority, driver.cuStreamCreateWithPriority(&handle_, flags, priority));
   }
+  // Another library's stream may have had the handle before.
+  device_->library().order().forget({device_->ordinal(), handle_});
 }
 
 StreamOwner::~StreamOwner() {

@@ -42,9 +42,14 @@ bool StreamOrder::is_behind(Stream waiter, Stream stream, Tick tick) const {
 
 bool StreamOrder::was_waited_for(Stream stream, Tick tick) const {
   const std::lock_guard lock(mutex_);
-  if (const auto latest = done_.find(stream); latest != done_.end() && tick < latest->second) return true;
-  const auto device = device_done_.find(stream.device);
-  return device != device_done_.end() && tick < device->second;
+  const auto latest = done_.find(stream);
+  return latest != done_.end() && tick < latest->second;
+}
+
+bool StreamOrder::was_waited_for(int device, Tick tick) const {
+  const std::lock_guard lock(mutex_);
+  const auto latest = device_done_.find(device);
+  return latest != device_done_.end() && tick < latest->second;
 }
 
 void StreamOrder::record(Device& device, CUevent event, CUstream stream) {

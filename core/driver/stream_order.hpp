@@ -40,8 +40,10 @@ class StreamOrder {
 
   /// Whether later work of `waiter` runs after all work that was queued on `stream` up to the tick.
   [[nodiscard]] bool is_behind(Stream waiter, Stream stream, Tick tick) const;
-  /// Whether the host has waited for all work that was queued on the stream up to the tick.
+  /// Whether the host has waited for the stream, and so for all work that was queued on it up to the tick.
   [[nodiscard]] bool was_waited_for(Stream stream, Tick tick) const;
+  /// Whether the host has waited for all work that was queued in the device's primary context up to the tick.
+  [[nodiscard]] bool was_waited_for(int device, Tick tick) const;
 
   // Each makes the driver call and stores the order that follows from it.
 

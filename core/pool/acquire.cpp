@@ -38,7 +38,7 @@ Block* Pool::allocate_free(Space& space, Bytes requested, StreamId stream, Reque
   if (awaited_count_ > 0) poll_events();
   if (awaited_count_ > 0)
     if (const Crowding* crowding = space.facets().crowding; crowding != nullptr && crowding->is_crowded())
-      settle_behind_waits();
+      settle_behind_waits(false);
   const Bytes rounded = space.round(requested);
   Block* block = reusable_here_ > 0 ? take_over(space, rounded, stream) : nullptr;
   if (block == nullptr) block = space.take(rounded, stream);
@@ -118,7 +118,7 @@ Block* Pool::climb(Space& space, Attempt& attempt, RequestRow* row) {
       switch (rung) {
         case Rung::wait_on_device:
           attempt.tried.push_back({Tried::What::wait_on_device, false});
-          settle_behind_waits();
+          settle_behind_waits(true);
           break;
         case Rung::wait_for_events:
           attempt.tried.push_back({Tried::What::wait_for_events, false});

@@ -157,7 +157,14 @@ std::vector<Pool::Awaited> Pool::record(Block* block, const std::vector<StreamId
   return recorded;
 }
 
-void Pool::free_slowly(Block* block, StreamId stream, bool is_final) {
+void Pool::free_slowly(Block* block, StreamId stream, Freeing how) {
+  const bool is_final = how.is_final;
+  std::vector<Naming> named;
+  if (how.names_streams) {
+    named.reserve(block->users.size() + 1);
+    named.emplace_back(events_, stream);
+    for (const StreamId user : block->users) named.emplace_back(events_, user);
+  }
   OrderedFrees* ordered = space_of(*block).facets().ordered_frees;
   const bool is_for_others = block->give_back == GiveBack::to_several || block->give_back == GiveBack::to_driver;
   // The usual case, one event of one stream, needs no lists. A capture of another thread allows the record of an event.
@@ -184,8 +191,8 @@ void Pool::free_slowly(Block* block, StreamId stream, bool is_final) {
   if (ordered == nullptr) {
     if (stream != block->stream || is_for_others) streams.push_back(stream);
   } else if (streams.empty()) {
-    // The driver frees it, unless a graph would capture that.
-    bool is_refused = events_.is_capturing(stream);
+    // The driver frees it, unless a graph would capture that, or the stream cannot be used.
+    bool is_refused = !events_.can_record(stream);
     try {
       if (!is_refused) ordered->free_in_order(*block, stream);
     } catch (const Error&) {
@@ -289,9 +296,7 @@ void Pool::wait_for_events() {
   });
 }
 
-/// What is pending becomes free at once: its owners' later work waits on the device for the streams that still use it.
-/// What a stream uses that captures a graph, or what belongs to such a stream, stays pending.
-void Pool::settle_behind_waits() {
+void Pool::settle_behind_waits(bool may_wait) {
   const RelaxedCapture relaxed(events_.driver());
   std::vector<StreamId> owners;
   for_each_queue([&](std::deque<Awaited>& queue) {
@@ -303,7 +308,10 @@ void Pool::settle_behind_waits() {
       } else {
         owners.push_back(awaited.block->stream);
       }
-      if (std::ranges::any_of(owners, [&](StreamId owner) { return events_.is_capturing(owner); })) break;
+      const auto has_to_stay = [&](StreamId owner) {
+        return events_.is_capturing(owner) || (!may_wait && !events_.usable_handle_of(owner));
+      };
+      if (std::ranges::any_of(owners, has_to_stay)) break;
       for (const StreamId owner : owners) events_.let_wait(owner, awaited.ticket);
       // What goes back to no stream goes back to the driver, which waits for no stream.
       owners.empty() ? events_.wait(awaited.ticket) : events_.drop(awaited.ticket);

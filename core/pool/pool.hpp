@@ -114,10 +114,13 @@ class Pool {
   void free(Block* block) { free(block, block->user); }
   /// Frees it in the order of another stream. pre: that stream is ordered behind all earlier work on the block. If the
   /// stream captures a graph, the block becomes free after the capture.
-  void free(Block* block, StreamId stream) { free_in_order(block, stream, false); }
+  void free(Block* block, StreamId stream) { free_in_order(block, stream, {}); }
   /// The same for a caller that cannot try again: if the driver refuses a call, the block stays pending, and the pool
-  /// makes the call later. Throws only if the host has no memory.
-  void free_finally(Block* block, StreamId stream) { free_in_order(block, stream, true); }
+  /// makes the call later. Throws only if the host has no memory. `names_streams`: whether the caller guarantees that
+  /// the streams of the block exist, as for free().
+  void free_finally(Block* block, StreamId stream, bool names_streams = true) {
+    free_in_order(block, stream, {.is_final = true, .names_streams = names_streams});
+  }
   /// Whether free(block, stream) will make no driver call.
   [[nodiscard]] bool frees_at_once(const Block& block, StreamId stream) const {
     return block.users.empty() && stream == block.stream && block.give_back == GiveBack::cached;
@@ -210,16 +213,21 @@ class Pool {
     bool has_no_addresses = false;
   };
 
-  void free_in_order(Block* block, StreamId stream, bool is_final) {
+  struct Freeing {
+    bool is_final = false;
+    bool names_streams = true;
+  };
+
+  void free_in_order(Block* block, StreamId stream, Freeing how) {
     if (frees_at_once(*block, stream)) [[likely]] {
       note_free(*block, stream);
       make_free(block);
     } else {
-      free_slowly(block, stream, is_final);
+      free_slowly(block, stream, how);
     }
   }
   /// With driver calls.
-  void free_slowly(Block* block, StreamId stream, bool is_final);
+  void free_slowly(Block* block, StreamId stream, Freeing how);
   /// A point of each stream, recorded now or, if the free is final and the driver refuses, later.
   [[nodiscard]] std::vector<Awaited> record(Block* block, const std::vector<StreamId>& streams, bool is_final);
 
@@ -260,7 +268,10 @@ class Pool {
   }
   void add_awaited(StreamId stream, const Awaited& awaited);
   void wait_for_events();
-  void settle_behind_waits();
+  /// What is pending becomes free at once: its owners' later work waits on the device for the streams that still use
+  /// it. What a stream uses that captures a graph, or what belongs to such a stream, stays pending. `may_wait`: the
+  /// host waits for the users of what belongs to a stream that cannot wait on the device; else that stays pending, too.
+  void settle_behind_waits(bool may_wait);
   /// The oldest event of a queue is complete. If its block waits for no other event, the block becomes free.
   void settle_oldest(std::deque<Awaited>& queue);
   void give_addresses_back();

@@ -16,13 +16,13 @@ Lease::~Lease() {
   if (closed_on_ && !is_exiting()) {
     // Nobody is left to unpin it.
     try {
-      pool_->free_finally(block_, *closed_on_);
+      pool_->free_dropped(block_, *closed_on_);
     } catch (const Error& error) {
       report_undo_failure(error);
     }
   }
   ownership_.end_quietly([this] {
-    if (block_ != nullptr) pool_->free_finally(block_, stream_.number);
+    if (block_ != nullptr) pool_->free_dropped(block_, stream_.number);
   });
 }
 
@@ -94,7 +94,7 @@ void Lease::unpin() {
   pool_->with_lock([&] {
     require_pinned();
     if (pins_.fetch_sub(1) > 1 || !closed_on_) return;
-    pool_->free_locked(block_, *closed_on_);
+    pool_->free_dropped_locked(block_, *closed_on_);  // close() named its streams, and has returned
     closed_on_.reset();
     is_freed_.store(true, std::memory_order_release);
   });

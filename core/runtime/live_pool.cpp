@@ -168,21 +168,24 @@ bool LivePool::free_at_once(Block* block, StreamId stream, const std::atomic<std
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock || pins.load() > 0 || !pool_ || !pool_->frees_at_once(*block, stream)) return false;
   pool_->free(block, stream);
+  streams_.touch(stream, events_.now());
   return true;
 }
 
-void LivePool::free(Block* block, StreamId stream) {
-  with_lock([&] { free_locked(block, stream); });
-}
-
 void LivePool::free_locked(Block* block, StreamId stream) {
-  if (can_undo() && pool_) pool_->free(block, stream);
+  if (!can_undo() || !pool_) return;
+  pool_->free(block, stream);
+  streams_.touch(stream, events_.now());
 }
 
-void LivePool::free_finally(Block* block, StreamId stream) {
-  with_lock([&] {
-    if (can_undo() && pool_) pool_->free_finally(block, stream);
-  });
+void LivePool::free_dropped_locked(Block* block, StreamId stream) {
+  if (!can_undo() || !pool_) return;
+  pool_->free_finally(block, stream, false);
+  streams_.touch(stream, events_.now());
+}
+
+void LivePool::free_dropped(Block* block, StreamId stream) {
+  with_lock([&] { free_dropped_locked(block, stream); });
 }
 
 void LivePool::record_use(const Lease& lease, Block* block, const StreamName& stream) {

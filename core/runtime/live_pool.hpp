@@ -168,6 +168,10 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   /// Allocates without a driver call and without waiting; std::nullopt if that is not possible now. For callers that
   /// must not wait.
   std::optional<Lease> allocate_at_once(Bytes requested);
+  /// The program destroys no stream of another library while the pool exists: the pool uses their handles at any time.
+  /// Callers that know their memory by its address promise that. pre: no other thread knows the pool yet.
+  void promise_lasting_streams() { streams_.promise_lasting_streams(); }
+
   /// Allocates a free block of the pool's default space for a stream that known_stream() gave; std::nullopt if there is
   /// none, or the stream has ended or captures a graph. Asks the driver only about the capture and pending memory.
   std::optional<Lease> allocate_free(Bytes requested, KnownStream stream);
@@ -185,6 +189,8 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
 
   // For callers that know their memory only by its address and use streams of other libraries. There is no object per
   // allocation. The memory of a Lease cannot be found by its address.
+
+  // pre: promise_lasting_streams() was called, or all streams are memlake's own or default streams.
 
   // A stream of another library is not asked whether it captures a graph before the driver has to be called. A free is
   // not refused because of its stream: on one that captures or was destroyed, the memory becomes free later.
@@ -337,7 +343,6 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
 
   /// False if the block needs free(), or is pinned. Reads `pins` under the lock, because they change only there.
   bool free_at_once(Block* block, StreamId stream, const std::atomic<std::uint32_t>& pins);
-  void free(Block* block, StreamId stream);
   /// pre: the lock is held, and the pool is open.
   std::optional<Lease> allocate_free_locked(std::unique_lock<Lock>& lock, Bytes requested, KnownStream stream);
   /// Runs `work`, an operation of the pool that may have to wait for a stream. The thread waits without the lock, then
@@ -351,8 +356,10 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   Block* allocate_waiting(std::unique_lock<Lock>& lock, Choose&& choose, Bytes requested, StreamId stream);
   /// pre: the lock is held, unless can_undo() is false. Then this does nothing.
   void free_locked(Block* block, StreamId stream);
-  /// For a caller that cannot try again; see Pool::free_finally().
-  void free_finally(Block* block, StreamId stream);
+  /// For a caller that cannot try again and names no stream: streams of other libraries may be gone by now.
+  void free_dropped(Block* block, StreamId stream);
+  /// pre: as for free_locked().
+  void free_dropped_locked(Block* block, StreamId stream);
   void record_use(const Lease& lease, Block* block, const StreamName& stream);
   StreamName name_of(KnownStream stream) const;
   [[nodiscard]] bool is_default_stream(StreamId stream) const;

@@ -91,6 +91,7 @@ std::optional<Lease> LivePool::allocate_free(Bytes requested, CUstream stream) {
 
 std::optional<Lease> LivePool::allocate_free_locked(std::unique_lock<Lock>& lock, Bytes requested, KnownStream stream) {
   if (!streams_.is_current(stream) || graph_pool_for(streams_.handle_of(stream.number))) return std::nullopt;
+  const Naming naming(events_, stream.number);
   // The answer notes the end of a stream that is gone.
   if (stream.number != 0 && (events_.is_capturing(stream.number) || !streams_.is_current(stream))) return std::nullopt;
   Block* block = pool_->allocate_cached(requested, stream.number);
@@ -105,6 +106,7 @@ std::optional<Lease> LivePool::allocate(Bytes requested, const StreamName& strea
   const bool captures = is_capturing(stream);
   auto lock = open_lock();
   const StreamId number = waiting(lock, [&] { return number_of(stream); });
+  const Naming naming(events_, number);
   const auto choose = [&]() -> Space& {
     const auto graph_pool = graph_pool_for(stream.handle);
     const bool wants_shareable = is_shareable.value_or(sharing_.is_default_space && !graph_pool);
@@ -137,10 +139,11 @@ bool LivePool::preallocate(Bytes size, const StreamName& stream, Shortage& short
         ErrorKind::invalid_argument,
         "the stream is capturing a graph, so no memory can be taken for it in advance; do it before the capture");
   auto lock = open_lock();
+  const StreamId number = waiting(lock, [&] { return number_of(stream); });
+  const Naming naming(events_, number);
   RequestRow row;
-  if (size.count == 0 || without_refused_features([&] {
-        return waiting(lock, [&] { return pool_->preallocate(size, number_of(stream), &row); });
-      })) {
+  if (size.count == 0 ||
+      without_refused_features([&] { return waiting(lock, [&] { return pool_->preallocate(size, number, &row); }); })) {
     pool_->count_due_retry(row);
     return true;
   }

@@ -29,11 +29,15 @@ std::uint64_t LivePool::begin_graph_requests(GraphPoolId id, RequestFilter takes
   routes_.reserve(routes_.size() + 1);
   pool_->use_graph_pool(id);
   routes_.push_back({++routes_made_, id, std::move(takes)});
+  events_.expect_captures(true);
   return routes_made_;
 }
 
 void LivePool::end_graph_requests(std::uint64_t number) {
-  with_lock([&] { std::erase_if(routes_, [&](const Route& route) { return route.number == number; }); });
+  with_lock([&] {
+    std::erase_if(routes_, [&](const Route& route) { return route.number == number; });
+    events_.expect_captures(!routes_.empty());
+  });
 }
 
 void LivePool::end_graph_requests(GraphPoolId id) {
@@ -43,6 +47,7 @@ void LivePool::end_graph_requests(GraphPoolId id) {
   if (latest == routes_.rend())
     throw Error(ErrorKind::invalid_argument, "no requests go to the graph pool " + id.text() + "; that ended before");
   routes_.erase(std::next(latest).base());
+  events_.expect_captures(!routes_.empty());
 }
 
 void LivePool::release_graph_pool(GraphPoolId id, bool may_wait) {

@@ -27,6 +27,8 @@ StreamId DriverEvents::number_of(StreamName stream) {
 
 StreamName DriverEvents::locate(CUstream created, std::uint64_t identity) {
   const StreamHome home = stream_home(devices_.front()->driver(), created);
+  // What the program did with the stream that had the handle before says nothing about this one.
+  if (streams_.has_foreign(created)) devices_.front()->library().order().forget({home.device, created});
   StreamName name{.handle = created, .identity = identity};
   if (home.context == nullptr) return name;  // a driver that cannot tell
   while (name.device < devices_.size() && devices_[name.device]->ordinal() != home.device) ++name.device;
@@ -62,12 +64,12 @@ bool DriverEvents::is_complete(StreamId ended) {
 }
 
 bool DriverEvents::wait_for_context(StreamId stream) {
-  if (is_refused_) return false;
+  if (is_refused_ || expects_captures_) return false;
   const std::size_t place = place_of(stream);
   const CUcontext context = place < devices_.size() ? nullptr : others_[place - devices_.size()].context;
   const auto wait = [device = device_at(place), context] {
     try {
-      if (context == nullptr) return device->synchronize();
+      if (context == nullptr) return StreamOrder::synchronize_device(*device);
       const CurrentContext current(device->driver(), context);
       check(device->driver(), Call::cuCtxSynchronize, device->driver().cuCtxSynchronize());
     } catch (const Error& error) {
@@ -105,7 +107,7 @@ EventSource::Ticket DriverEvents::record(StreamId stream, const Block&) { return
 EventSource::Ticket DriverEvents::record_point(StreamId stream) {
   const Ticket ticket = take(stream);
   try {
-    if (!try_record(stream, ticket, false)) events_[ticket].waits_for = stream;
+    if (!try_record(stream, ticket, false)) wait_for_point(stream, ticket);
   } catch (...) {
     drop(ticket);
     throw;
@@ -115,8 +117,13 @@ EventSource::Ticket DriverEvents::record_point(StreamId stream) {
 
 EventSource::Ticket DriverEvents::record_later(StreamId stream, const Block&) {
   const Ticket ticket = take(stream);
-  events_[ticket].waits_for = stream;
+  wait_for_point(stream, ticket);
   return ticket;
+}
+
+void DriverEvents::wait_for_point(StreamId stream, Ticket ticket) {
+  events_[ticket].waits_for = stream;
+  streams_.touch(stream, now());
 }
 
 bool DriverEvents::has_point(Ticket ticket) { return has_point(ticket, true); }
@@ -146,7 +153,7 @@ bool DriverEvents::try_record(StreamId stream, Ticket ticket, bool may_wait) {
     const StreamState state = state_of(stream);
     if (state == StreamState::capturing) return false;
     if (state == StreamState::usual && record_now(stream, own)) return true;
-    // Nothing can be recorded in a stream that was destroyed, or by another thread, and its work may still be running.
+    // Nothing can be recorded in a stream that was destroyed or is out of reach, and its work may still be running.
     // When all of its work is complete, an event without a recording says what is true.
     if (may_wait ? !wait_for_stream(stream) : !has_completed(stream)) return false;
     own.event = nullptr;
@@ -267,9 +274,13 @@ void DriverEvents::wait(Ticket ticket) {
 }
 
 CUstream DriverEvents::handle_of(StreamId stream) {
-  if (streams_.is_alive(stream)) return streams_.handle_of(stream);
-  wait_for_stream(stream);
-  return nullptr;
+  const auto handle = usable_handle_of(stream);
+  if (!handle) wait_for_stream(stream);
+  return handle.value_or(nullptr);
+}
+
+std::optional<CUstream> DriverEvents::usable_handle_of(StreamId stream) {
+  return streams_.is_alive(stream) ? std::optional(streams_.handle_of(stream)) : std::nullopt;
 }
 
 bool DriverEvents::wait_for_stream(StreamId stream) {
@@ -277,10 +288,10 @@ bool DriverEvents::wait_for_stream(StreamId stream) {
   const StreamState state = state_of(stream);
   if (state == StreamState::capturing) return false;
   if (granted_ && *granted_ == streams_.known(stream)) return true;
+  if (has_completed(stream)) return true;
   std::shared_ptr<EventOwner> event;
   {
     const StreamUse use = streams_.use(stream);
-    if (use.is_complete()) return true;
     if (state == StreamState::usual && use.is_alive()) {
       Device& device = device_for(stream);
       if (stream_is_done(device, use.handle())) return true;
@@ -302,7 +313,7 @@ bool DriverEvents::wait_for_devices(const std::function<void()>& then) {
   if (is_refused_) return false;
   const HostWait host{.wait =
                           [devices = devices_] {
-                            for (const auto& device : devices) device->synchronize();
+                            for (const auto& device : devices) StreamOrder::synchronize_device(*device);
                           },
                       .then = then};
   ++host_waits_;
@@ -319,10 +330,16 @@ bool DriverEvents::wait_for_devices(const std::function<void()>& then) {
 bool DriverEvents::has_completed(StreamId stream) const {
   const StreamUse use = streams_.use(stream);
   if (use.is_complete()) return true;
+  if (use.is_alive()) return false;
+  if (was_context_waited_for(stream, streams_.touched_at(stream))) return true;
   const auto& last = use.last_event();
   if (!use.has_ended() || last == nullptr) return false;
   const RelaxedCapture relaxed(&unwrapped());
   return event_is_done(device_for(stream), last->handle());
+}
+
+bool DriverEvents::was_context_waited_for(StreamId stream, Tick tick) const {
+  return streams_.context_of(stream) == 0 && order().was_waited_for(device_for(stream).ordinal(), tick);
 }
 
 bool DriverEvents::can_record(StreamId stream) {
@@ -346,11 +363,10 @@ bool DriverEvents::is_idle(StreamId stream) {
 bool DriverEvents::is_busy(StreamId stream) {
   const StreamState state = state_of(stream);
   if (state == StreamState::capturing) return false;  // captured work does not run
+  if (has_completed(stream)) return false;
   const StreamUse use = streams_.use(stream);
-  if (use.is_complete()) return false;
   if (state == StreamState::usual && use.is_alive()) return !stream_is_done(device_for(stream), use.handle());
-  const auto& last = use.last_event();
-  return use.has_ended() && last != nullptr && !event_is_done(device_for(stream), last->handle());
+  return use.is_out_of_reach() || use.last_event() != nullptr;
 }
 
 bool DriverEvents::is_any_busy() {
@@ -376,7 +392,7 @@ bool DriverEvents::is_behind(StreamId waiter, StreamId stream, Tick tick) const 
 }
 
 bool DriverEvents::was_waited_for(StreamId stream, Tick tick) const {
-  if (streams_.use(stream).is_complete()) return true;
+  if (streams_.use(stream).is_complete() || was_context_waited_for(stream, tick)) return true;
   const auto name = name_of(stream);
   return name && order().was_waited_for(*name, tick);
 }

@@ -35,11 +35,18 @@ class DriverEvents final : public EventSource {
   void end_throwing();
   /// The thread unlocks the pool inside its operation: memory may become free meanwhile.
   void end_grant() noexcept { granted_.reset(); }
+  /// Whether requests go to a graph pool, so that some stream may be capturing. Until that is over, no thread waits for
+  /// a whole context: CUDA forbids that during a capture, and may end the capture.
+  void expect_captures(bool are_expected) noexcept { expects_captures_ = are_expected; }
   /// The caller has waited. pre: the lock is held again.
   void note_waited(const HostWait& wait);
   /// Destroys events that no ticket uses, if there are many.
   void shrink();
 
+  std::uint64_t begin_naming(StreamId stream) override { return streams_.begin_naming(stream); }
+  void end_naming(StreamId stream, std::uint64_t number) noexcept override {
+    streams_.end_naming(stream, number, now());
+  }
   Ticket record(StreamId stream, const Block& block) override;
   Ticket record_point(StreamId stream) override;
   Ticket record_later(StreamId stream, const Block& block) override;
@@ -53,6 +60,7 @@ class DriverEvents final : public EventSource {
     idle_[events_[ticket].place].push_back(ticket);
   }
   CUstream handle_of(StreamId stream) override;
+  std::optional<CUstream> usable_handle_of(StreamId stream) override;
   [[nodiscard]] std::size_t device_of(StreamId stream) const override { return streams_.device_of(stream); }
   bool wait_for_stream(StreamId stream) override;
   bool wait_for_devices(const std::function<void()>& then) override;
@@ -96,11 +104,15 @@ class DriverEvents final : public EventSource {
   bool wait_for_context(StreamId stream);
   /// A ticket without a point.
   Ticket take(StreamId stream);
+  /// The ticket gets a later point of the stream.
+  void wait_for_point(StreamId stream, Ticket ticket);
   bool has_point(Ticket ticket, bool may_wait);
   /// False if the stream captures a graph; unless `may_wait`, also if it has ended and may still have work.
   bool try_record(StreamId stream, Ticket ticket, bool may_wait);
-  /// Whether the stream has ended and all of its work is known to be complete.
+  /// Whether the stream has ended or is out of reach, and its work on memory of the pool is known to be complete.
   bool has_completed(StreamId stream) const;
+  /// Whether the host has waited for the stream's context, and so for its work on memory that was free by then.
+  bool was_context_waited_for(StreamId stream, Tick tick) const;
   /// Whether the event is complete; an event of a context that was destroyed is.
   bool is_event_done(std::size_t place, const EventOwner& event) const;
   /// Waits if the event is not complete. `of`: all work of this stream is complete then.
@@ -110,7 +122,7 @@ class DriverEvents final : public EventSource {
   bool record_now(StreamId stream, OwnEvent& own);
   /// What the driver says about a stream that this thread can use; notes the end of one that the driver does not know.
   StreamState state_of(StreamId stream);
-  /// False if it has no work left, or if that is not known.
+  /// False if it has no work left, or has ended and that is not known. True if it is out of reach and may have work.
   bool is_busy(StreamId stream);
   /// The stream's name in StreamOrder; std::nullopt after it was destroyed.
   [[nodiscard]] std::optional<StreamOrder::Stream> name_of(StreamId stream) const;
@@ -124,7 +136,8 @@ class DriverEvents final : public EventSource {
   std::vector<std::vector<Ticket>> idle_;  // by place
   std::vector<std::thread::id> throwing_;  // threads between begin_throwing() and end_throwing()
   std::optional<KnownStream> granted_;
-  bool is_refused_ = false;       // see begin_throwing()
+  bool is_refused_ = false;  // see begin_throwing()
+  bool expects_captures_ = false;
   std::size_t unknown_ends_ = 0;  // streams that were seen to have ended without a last event
   std::uint64_t host_waits_ = 0;
 };

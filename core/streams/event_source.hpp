@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <utility>
 
 #include "blocks/block.hpp"
 #include "driver/driver.hpp"
@@ -24,9 +26,15 @@ class EventSource {
   EventSource& operator=(const EventSource&) = delete;
   virtual ~EventSource() = default;
 
+  // A stream of another library can be used while a call of the program names it; see Naming.
+
+  /// Returns a number for end_naming().
+  virtual std::uint64_t begin_naming(StreamId) { return 0; }
+  virtual void end_naming(StreamId, std::uint64_t) noexcept {}
+
   /// Records the current end of `stream`, because `block` was freed. While the stream captures a graph, nothing can be
   /// recorded: then a later end of the stream is recorded, once the capture is over. The same if the stream has ended
-  /// and its work may still run. Does not wait.
+  /// and its work may still run, and if it is out of reach. Does not wait.
   virtual Ticket record(StreamId stream, const Block& block) = 0;
   /// Records the current end of `stream`, for no particular block; as record().
   virtual Ticket record_point(StreamId stream) = 0;
@@ -46,9 +54,11 @@ class EventSource {
   virtual void wait(Ticket ticket) = 0;
   /// The ticket is no longer needed.
   virtual void drop(Ticket ticket) = 0;
-  /// The stream's handle for driver calls. If the stream was destroyed: the default stream, after a wait for the end of
-  /// the destroyed one.
+  /// The stream's handle for driver calls. If the stream was destroyed or is out of reach: the default stream, after a
+  /// wait for the work of that stream.
   virtual CUstream handle_of(StreamId stream) = 0;
+  /// The same without a wait; std::nullopt if the stream was destroyed or is out of reach.
+  virtual std::optional<CUstream> usable_handle_of(StreamId stream) { return handle_of(stream); }
   /// The number of the device that the stream works on.
   [[nodiscard]] virtual std::size_t device_of(StreamId) const { return 0; }
   /// The host waits until all work of the stream is complete. False if that is not possible now: the stream captures a
@@ -60,7 +70,7 @@ class EventSource {
     return true;
   }
   /// Whether a point of the stream can be recorded or queried now without a wait: not while the stream captures a
-  /// graph, not while work of a destroyed stream may still run, and not if it is another thread's own stream.
+  /// graph, and not while work of a stream may still run that was destroyed or is out of reach.
   virtual bool can_record(StreamId) { return true; }
   /// Whether the stream captures a graph. Then an event recorded on it would become a part of the graph.
   virtual bool is_capturing(StreamId) { return false; }
@@ -84,6 +94,25 @@ class EventSource {
 
  protected:
   const std::atomic<Tick>* ticks_ = nullptr;  ///< null if the source knows no order of streams
+};
+
+/// While it lives, a call of the program names the stream: the program guarantees that the stream exists. pre: the
+/// pool's lock is held when it is made and when it is destroyed.
+class Naming {
+ public:
+  Naming(EventSource& events, StreamId stream)
+      : events_(&events), stream_(stream), generation_(events.begin_naming(stream)) {}
+  Naming(Naming&& other) noexcept
+      : events_(std::exchange(other.events_, nullptr)), stream_(other.stream_), generation_(other.generation_) {}
+  Naming& operator=(Naming&&) = delete;
+  ~Naming() {
+    if (events_ != nullptr) events_->end_naming(stream_, generation_);
+  }
+
+ private:
+  EventSource* events_;
+  StreamId stream_;
+  std::uint64_t generation_;
 };
 
 }  // namespace memlake

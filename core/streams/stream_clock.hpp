@@ -53,6 +53,8 @@ class StreamClock {
   [[nodiscard]] bool is_known_passed(const Freed& freed) const {
     return freed.stream < streams_.size() && freed.at.stamp <= streams_[freed.stream].passed;
   }
+  /// Whether a point of the stream can be recorded now, or its work is complete.
+  [[nodiscard]] bool can_ask(StreamId stream) const { return events_.can_record(stream); }
   /// Finds out whether all work of the stream is complete. Records no event, because an event recorded now would hardly
   /// be complete yet.
   void look(StreamId stream);

@@ -114,7 +114,9 @@ std::optional<StreamId> StreamTable::find_ended(const StreamName& heir, const Is
 
 StreamUse StreamTable::use(StreamId stream) const {
   const Entry& entry = streams_[stream];
-  return {entry.handle, entry.end.get(), entry.thread != 0 && entry.thread != this_thread_number()};
+  const bool is_of_other_thread = entry.thread != 0 && entry.thread != this_thread_number();
+  const bool may_be_gone = entry.end == nullptr && is_created(entry.handle) && entry.namings == 0 && !are_lasting_;
+  return {entry.handle, entry.end.get(), is_of_other_thread || may_be_gone};
 }
 
 std::optional<StreamId> StreamTable::find(CUstream created) const {

@@ -6,12 +6,17 @@
 // the two apart by their owner or by the number that the driver gives each stream, and the new stream gets a new
 // number, so that the pool does not give it memory of the old stream without a check.
 //
+// A stream of another library may be destroyed at any time, and then its handle must not be passed to the driver. So
+// the handle is used only during calls that name the stream (begin_naming()), unless the program has promised that such
+// streams last as long as the pool.
+//
 // A new stream takes over the number of a destroyed one whose work is complete, and with the number its memory. So the
 // tables of a pool have as many entries as streams existed at the same time.
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,6 +27,7 @@
 
 #include "blocks/block.hpp"
 #include "driver/stream.hpp"
+#include "driver/stream_order.hpp"
 
 namespace memlake {
 
@@ -49,17 +55,18 @@ std::uint64_t this_thread_number() noexcept;
 /// twice by one thread.
 class StreamUse {
  public:
-  StreamUse(CUstream handle, StreamEnd* end, bool is_of_other_thread)
-      : handle_(handle), end_(end), is_of_other_thread_(is_of_other_thread) {
+  StreamUse(CUstream handle, StreamEnd* end, bool is_out_of_reach)
+      : handle_(handle), end_(end), is_out_of_reach_(is_out_of_reach) {
     if (end_ != nullptr) lock_ = std::shared_lock(end_->mutex);
   }
 
   /// Whether this thread can queue work on the stream.
-  [[nodiscard]] bool is_alive() const { return !is_of_other_thread_ && !has_ended(); }
+  [[nodiscard]] bool is_alive() const { return !is_out_of_reach_ && !has_ended(); }
   /// The handle is invalid. Queued work may still run.
   [[nodiscard]] bool has_ended() const { return end_ != nullptr && end_->is_over; }
-  /// The per-thread default stream of another thread: it has no handle here, and may get more work at any time.
-  [[nodiscard]] bool is_of_other_thread() const { return is_of_other_thread_; }
+  /// It may get more work at any time, but its handle must not be used here: the per-thread default stream of another
+  /// thread, or a stream of another library that no call names now.
+  [[nodiscard]] bool is_out_of_reach() const { return is_out_of_reach_; }
   /// The stream was destroyed, and a pool has waited for its work.
   [[nodiscard]] bool is_complete() const { return end_ != nullptr && end_->is_complete.load(); }
   /// pre: is_alive().
@@ -73,7 +80,7 @@ class StreamUse {
  private:
   CUstream handle_;
   StreamEnd* end_;  // null: a stream of another library that is not known to be destroyed
-  bool is_of_other_thread_;
+  bool is_out_of_reach_;
   std::shared_lock<std::shared_mutex> lock_;
 };
 
@@ -126,12 +133,38 @@ class StreamTable {
   [[nodiscard]] StreamUse use(StreamId stream) const;
   [[nodiscard]] std::size_t size() const { return streams_.size(); }
 
+  using Tick = StreamOrder::Tick;
+  /// A call names the stream: the stream exists until the call has returned, so every thread that has the lock may use
+  /// its handle. Returns a number for end_naming().
+  std::uint64_t begin_naming(StreamId stream) {
+    Entry& entry = streams_[stream];
+    ++entry.namings;
+    return entry.generation;
+  }
+  /// `now`: the current tick; see touched_at().
+  void end_naming(StreamId stream, std::uint64_t generation, Tick now) {
+    Entry& entry = streams_[stream];
+    if (entry.generation != generation) return;  // the stream has ended meanwhile
+    --entry.namings;
+    entry.touched_at = now;
+  }
+  /// The program destroys no stream of another library while the pool exists. From now on the handles of such streams
+  /// are used at any time, and touch() need not be called.
+  void promise_lasting_streams() { are_lasting_ = true; }
+
+  /// Memory was freed in the order of the stream, or came to depend on its work.
+  void touch(StreamId stream, Tick now) { streams_[stream].touched_at = now; }
+  /// When that happened last: the work of the stream on memory that is free now was queued up to this tick.
+  [[nodiscard]] Tick touched_at(StreamId stream) const { return are_lasting_ ? kNever : streams_[stream].touched_at; }
+
   /// The driver knows no stream with the handle any more. A stream that gets the handle later is another one.
   void note_end(StreamId stream);
   /// The host has waited for all work of a stream that was destroyed.
   void note_complete(StreamId stream);
 
  private:
+  static constexpr Tick kNever = std::numeric_limits<Tick>::max();
+
   struct Entry {
     CUstream handle = nullptr;
     std::size_t device = 0;
@@ -142,6 +175,8 @@ class StreamTable {
     std::shared_ptr<const std::atomic<bool>> thread_is_over = nullptr;  ///< likewise
     std::uint64_t identity = 0;
     std::uint64_t generation = 0;
+    std::uint32_t namings = 0;  ///< calls under way that name it
+    Tick touched_at = 0;
   };
 
   [[nodiscard]] static bool is_same(const Entry& entry, const StreamName& stream);
@@ -158,6 +193,7 @@ class StreamTable {
   std::map<std::pair<std::size_t, std::uint64_t>, StreamId> defaults_;  // by device and thread (0: of all threads)
   StreamId next_look_ = 1;                                              // where find_ended() goes on
   mutable StreamId latest_ = 0;                                         // found last by its handle alone; 0: none
+  bool are_lasting_ = false;                                            // see promise_lasting_streams()
 };
 
 }  // namespace memlake

@@ -563,11 +563,12 @@ class Pool:
     """A pool of one device; memlake.Pool is made of it."""
 
     @overload
-    def __init__(self, devices: list[Device], policy: str, limit: int | None, buffer_type: type, shareable: bool = False, placement: str = 'fill', location: str = 'device', may_spill: bool = False, max_size: int | None = None, memory_fraction: int | None = None, fabric: bool = False) -> None:
+    def __init__(self, devices: list[Device], policy: str, limit: int | None, buffer_type: type, shareable: bool = False, placement: str = 'fill', location: str = 'device', may_spill: bool = False, max_size: int | None = None, memory_fraction: int | None = None, fabric: bool = False, lasting_streams: bool = False) -> None:
         """
         policy: its name with its options, as parse_policy() takes them. buffer_type: a subclass of Lease.
         shareable: whether buffers that do not say otherwise can be exported. limit, max_size, memory_fraction: what
         it may hold, in bytes; the smallest one binds. fabric: whether shareable memory has fabric handles, too.
+        lasting_streams: whether streams of other libraries exist as long as the pool.
         """
 
     @overload

@@ -10,7 +10,8 @@
  *   - No C++ exception leaves the library.
  *   - A stream is a CUstream or a cudaStream_t; NULL is the default stream, not "none". 2 is the per-thread default
  *     stream of the calling thread. A handle that the pool has not seen and that the driver does not know is refused,
- *     except by functions that free.
+ *     except by functions that free. A stream that was passed to a pool must exist as long as the pool: the pool may
+ *     pass its handle to the driver at any time.
  *   - An allocation from cached memory and a free in the order of the memory's own stream make no driver call.
  *   - A free is never refused because of its stream. If the stream is capturing a graph, other streams get the memory
  *     after the capture. If it was destroyed, they get it after a wait for the device.

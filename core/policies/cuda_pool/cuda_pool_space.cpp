@@ -82,9 +82,12 @@ Block* CudaPoolSpace::climb(Rung rung, Attempt& attempt) {
 }
 
 void CudaPoolSpace::free_in_order(Block& block, StreamId stream) {
-  Slot& slot = slot_of(block);
+  close(slot_of(block), stream, events_.handle_of(stream));
+}
+
+void CudaPoolSpace::close(Slot& slot, StreamId stream, CUstream handle) {
   if (std::ranges::find(freed_on_, stream) == freed_on_.end()) freed_on_.push_back(stream);
-  slot.allocation.close(events_.handle_of(stream));
+  slot.allocation.close(handle);
   slot.is_freed = true;
   live_ = live_ - slot.range.size;
 }
@@ -93,7 +96,9 @@ void CudaPoolSpace::give_back(Block* block) {
   Slot& slot = slot_of(*block);
   if (!slot.is_freed) {
     try {
-      free_in_order(*block, block->stream);
+      // The streams that used it have passed, so any stream will do.
+      const auto handle = events_.usable_handle_of(block->stream);
+      close(slot, handle ? block->stream : StreamId{0}, handle.value_or(nullptr));
     } catch (const Error& error) {
       report_undo_failure(error);
       live_ = live_ - slot.range.size;
@@ -107,10 +112,10 @@ void CudaPoolSpace::give_back(Block* block) {
 void CudaPoolSpace::trim(Bytes keep) {
   std::vector<StreamId> busy;
   for (const StreamId stream : freed_on_) {
-    if (events_.is_idle(stream)) {
-      stream_synchronize(*device_, events_.handle_of(stream));
-    } else {
+    if (!events_.is_idle(stream)) {
       busy.push_back(stream);
+    } else if (const auto handle = events_.usable_handle_of(stream)) {
+      stream_synchronize(*device_, *handle);
     }
   }
   freed_on_ = std::move(busy);

@@ -74,6 +74,8 @@ class CudaPoolSpace final : public Space, OrderedFrees, StreamReuse, PeerAccess,
   };
 
   [[nodiscard]] Block* try_to_allocate(Attempt& attempt);
+  /// The driver frees it in the order of the stream.
+  void close(Slot& slot, StreamId stream, CUstream handle);
   /// Allocates from the driver, with the alignment that memory of all memlake pools has. Throws Error.
   [[nodiscard]] std::unique_ptr<Slot> allocate(Bytes size, CUstream stream);
   /// All held memory that is not used; the driver does not tell in how many pieces.

@@ -77,8 +77,7 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
             The limit may be changed later. "Held" is what PyTorch calls reserved.
         max_size: a limit that cannot be changed later.
         release_threshold: how many bytes the pool keeps when the program waits for a stream, an event or a device. Free
-            memory above the threshold is released then. ``"max"``: freed memory stays until `trim`. CUDA's default is
-            0.
+            memory above the threshold is released then. ``"max"``: freed memory stays until `trim`. CUDA has 0.
         initial_size: memory to take from the driver at once, for the default stream.
         location: where the memory is: ``"device"``, ``"host"``, or ``"host_numa"`` for the NUMA node of the host that
             is nearest to the first device. All devices of the pool and the CPU can access host memory. Host memory
@@ -95,7 +94,9 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
             such a request is refused. Spilling needs the policy ``"lake"``.
         allocation_type: ``"pinned"``, CUDA's word for memory that the driver does not migrate, which is what memory of
             a device is. ``"managed"`` is refused: a pool cannot map managed memory.
-        decay: release memory that was not needed for this many seconds. None: never. A background thread does it.
+        lasting_streams: whether streams of other libraries that the program names exist as long as the pool. True: the
+            pool asks about them at any time. False: only in calls that name them; else it waits for their context.
+        decay: a background thread releases memory that was not needed for this many seconds. None: never.
         on_failure: one or more functions, called in order before a request is refused. The pool calls each with the
             size of the request and without holding a lock. If one returns a true value, for instance because it freed
             memory, the pool tries again. The pool refuses the request if two retries in a row changed nothing, or
@@ -153,6 +154,7 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         placement: Placement = "fill",
         spill: Spill | None = None,
         allocation_type: Literal["pinned"] = "pinned",
+        lasting_streams: bool = False,
         decay: float | None = None,
         on_failure: FailureCallback | Iterable[FailureCallback] = (),
         on_high: tuple[Size, Callable[[Pool], object]] | None = None,
@@ -173,8 +175,7 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         self._handle_type = usable_handle_type(handle_type, self._all)
         self._limit = None if limit is None else parse_bytes(limit, of=total, what="limit")
         self._max_size = None if max_size is None else parse_bytes(max_size, of=total, what="max_size")
-        functions = on_failure if isinstance(on_failure, Iterable) else (on_failure,)
-        self.on_failure = tuple(functions)
+        self.on_failure = tuple(on_failure if isinstance(on_failure, Iterable) else (on_failure,))
         if not all(callable(function) for function in self.on_failure):
             raise ConfigError("on_failure must be a function or several: f(nbytes) -> whether to try again")
         self._high_mark, self._high_callback = high_mark(on_high, total)
@@ -197,6 +198,7 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
             max_size=self._max_size,
             memory_fraction=self._policy.limit_on(total),
             fabric=self._handle_type == "fabric",
+            lasting_streams=lasting_streams,
         )
         self._is_made = True
         Pool._known[self._identity] = self
