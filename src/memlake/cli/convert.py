@@ -68,6 +68,7 @@ def add_to(commands: _Commands) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from memlake.exports.perfetto import is_perfetto_name, lost_in_perfetto, save_perfetto
+    from memlake.trace.losses import NO_RECORD, NO_STACKS
     from memlake.trace.saving import check_name, lost_in
 
     out = Path(arguments.out)
@@ -97,7 +98,7 @@ def _run(arguments: argparse.Namespace) -> int:
     for what in lost:
         print(f"memlake: note: {visible(out.name)} {what}", file=sys.stderr)
     nbytes = out.stat().st_size
-    num_stacks = 0 if trace.context is None else len(trace.context.stacks) - 1
+    num_stacks = 0 if trace.context is None or NO_STACKS in lost else len(trace.context.stacks) - 1
     if arguments.json:
         print_json(
             {
@@ -106,10 +107,12 @@ def _run(arguments: argparse.Namespace) -> int:
                 "bytes": nbytes,
                 "rows": len(trace),
                 "stacks": num_stacks,
-                "recorded": trace.recorded is not None,
+                "recorded": trace.recorded is not None and NO_RECORD not in lost and not is_perfetto,
                 "lost": lost,
             }
         )
     else:
-        print_text(f"Wrote {arguments.out}: {format_bytes(nbytes)}, {len(trace):,} rows, {num_stacks:,} stacks.")
+        rows = f"{len(trace):,} row{'s' * (len(trace) != 1)}"
+        stacks = f", {num_stacks:,} stack{'s' * (num_stacks != 1)}" if num_stacks else ""
+        print_text(f"Wrote {arguments.out}: {format_bytes(nbytes)}, {rows}{stacks}.")
     return 0

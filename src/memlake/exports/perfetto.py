@@ -20,6 +20,7 @@ from memlake.replaying.capacity import refuse_below_largest
 from memlake.trace import Op
 from memlake.trace.columns import is_free
 from memlake.trace.live_bytes import rounded
+from memlake.trace.losses import NO_STACKS
 
 if TYPE_CHECKING:
     import os
@@ -48,7 +49,7 @@ def lost_in_perfetto(trace: Trace) -> list[str]:
     """Returns what the file cannot hold of a trace: the rest of a sentence about the file, one each."""
     lost = ["leaves out single requests and frees, segments and blocks; it has what was live and held"]
     if trace.context is not None:
-        lost.append("leaves out stacks")
+        lost.append(NO_STACKS)
     if trace.time is None:
         lost.append("has a row for each microsecond, because the trace has no times")
     return lost

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from memlake.trace.building import build
 from memlake.trace.columns import MOST_STREAMS
 from memlake.trace.failure import shorten
+from memlake.trace.losses import lost_context, lost_metadata
 from memlake.trace.operations import Op
 from memlake.trace.text import LONGEST_LINE
 from memlake.units import LARGEST_SIZE
@@ -41,14 +42,10 @@ def is_csv_line(line: str) -> bool:
 
 def lost_in_csv(trace: Trace) -> list[str]:
     """Returns what the CSV form cannot hold of a trace: the rest of a sentence about the file, one each."""
-    lost = ["leaves out settings and other metadata"] if trace.metadata else []
+    lost = lost_metadata(trace)
     if any(map(_CONTROL.search, trace.tags)):
         lost.append("leaves out control characters in tags")
-    if trace.context is not None:
-        lost.append("leaves out stacks, labels and annotations")
-    if trace.recorded is not None:
-        lost.append("leaves out the addresses, segments and blocks of the program's own allocator")
-    return lost
+    return lost + lost_context(trace)
 
 
 def write_csv(trace: Trace) -> Iterator[str]:

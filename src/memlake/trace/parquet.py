@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlake.errors import ConfigError
 from memlake.trace.building import build
+from memlake.trace.losses import lost_context
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -23,10 +24,7 @@ _COLUMNS = ("op", "id", "bytes", "stream", "tag")
 
 def lost_in_parquet(trace: Trace) -> list[str]:
     """Returns what the Parquet form cannot hold of a trace: the rest of a sentence about the file, one each."""
-    lost = [] if trace.context is None else ["leaves out stacks, labels and annotations"]
-    if trace.recorded is not None:
-        lost.append("leaves out the addresses, segments and blocks of the program's own allocator")
-    return lost
+    return lost_context(trace)
 
 
 def write_parquet(trace: Trace, file: BinaryIO) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from memlake.trace.building import build
 from memlake.trace.columns import MOST_STREAMS, WITH_BYTES
 from memlake.trace.failure import shorten
+from memlake.trace.losses import lost_context, lost_metadata
 from memlake.trace.operations import Op
 from memlake.units import LARGEST_SIZE, format_bytes
 
@@ -103,11 +104,7 @@ def lost_in_text(trace: Trace) -> list[str]:
     """Returns what the text form cannot hold of a trace: the rest of a sentence about the file, one each."""
     lost = [] if trace.time is None else ["leaves out times"]
     lost += ["leaves out tags"] if trace.tags else []
-    lost += ["leaves out settings and other metadata"] if trace.metadata else []
-    lost += ["leaves out stacks, labels and annotations"] if trace.context is not None else []
-    if trace.recorded is not None:
-        lost.append("leaves out the addresses, segments and blocks of the program's own allocator")
-    return lost
+    return lost + lost_metadata(trace) + lost_context(trace)
 
 
 def write_text(trace: Trace) -> Iterator[str]:

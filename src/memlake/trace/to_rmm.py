@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memlake.trace.losses import NO_STACKS, lost_metadata
 from memlake.trace.operations import Op
 from memlake.trace.streams import handles_of
 
@@ -37,8 +38,9 @@ def lost_in_rmm(trace: Trace) -> list[str]:
         lost.append("has 0 for all times, because the trace has no times")
     if trace.tags:
         lost.append("leaves out tags")
+    lost += lost_metadata(trace, kept=("source", "streams", "num_failures"))
     if trace.context is not None:
-        lost.append("leaves out stacks, labels and annotations")
+        lost.append(NO_STACKS)
     if trace.recorded is not None and trace.recorded.final:
         lost.append("leaves out segments and blocks")
     return lost

@@ -19,6 +19,7 @@ from memlake.errors import ConfigError
 from memlake.libraries import emulator_library
 from memlake.policies import CachingOptions
 from memlake.trace.operations import Op
+from memlake.trace.losses import lost_metadata
 from memlake.trace.recorded import Recorded, RecordedBlock, RecordedEvent, RecordedSegment
 from memlake.trace.refused import refused_rows
 from memlake.trace.streams import handles_of
@@ -63,12 +64,16 @@ def lost_in_snapshot(trace: Trace) -> list[str]:
         lost.append("leaves out which streams used a block")
     if not _has_layout(trace):
         lost.append("has the addresses of a replay under PyTorch's native allocator, because the trace has none")
+        lost += lost_metadata(trace, kept=("source", "streams"))
     if trace.time is None and not (_has_layout(trace) and trace.history.kind == "state"):
         lost.append("has the numbers of rows for times, because the trace has no times")
     if trace.context is None and trace.tags:
         lost.append("has the tags of the trace as frames")
-    if trace.settings.torch.last == (2, 0):
+    torch = trace.settings.torch
+    if torch.last == (2, 0):
         lost.append("has the form of torch 2.1, because that of 2.0 cannot be written")
+    elif _has_layout(trace) and torch.first is None and torch.last is None:
+        lost.append("has the form of the newest torch, because no torch writes files of the form that was read")
     return lost
 
 

@@ -27,7 +27,7 @@ def test_a_snapshot_becomes_a_small_file_with_everything(snapshot, tmp_path, cap
     out = tmp_path / "small.npz"
     assert main(["convert", str(snapshot), str(out)]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "1 rows, 1 stacks" in printed
+    assert "1 row, 1 stack." in printed
     trace = Trace.load(out)
     assert trace == Trace.load(snapshot)
     assert trace.stack_of(0)[0].filename == "/home/someone/model.py"
@@ -47,6 +47,17 @@ def test_json_says_what_was_written(snapshot, tmp_path, capsys):
         "recorded": True,
         "lost": [],
     }
+
+
+def test_a_table_has_no_stacks_and_says_so(snapshot, tmp_path, capsys):
+    out = tmp_path / "rows.csv"
+    assert main(["convert", str(snapshot), str(out)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.endswith(" B, 1 row.\n")
+    assert "rows.csv leaves out stacks, labels and annotations" in printed.err
+    assert main(["convert", str(snapshot), str(out), "--json", "--force"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["stacks"], said["recorded"]) == (0, False)
 
 
 def test_stacks_can_be_left_out(snapshot, tmp_path):

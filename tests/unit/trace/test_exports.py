@@ -122,6 +122,28 @@ def test_an_rmm_log_of_an_example_has_its_allocations_and_frees(moe, tmp_path):
     assert {"leaves out steps", "leaves out tags"} <= set(lost_in(moe, "moe.rmm.csv"))
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.rmm.csv"])
+@pytest.mark.parametrize("kind", ["state", "warm", "complete"])
+def test_a_format_without_metadata_says_that_it_loses_an_incomplete_history(tmp_path, name, kind):
+    job = {"state": state_job, "warm": late_job, "complete": scattered_job}[kind]()
+    trace = Trace.load(job.save(tmp_path / "job.pickle"))
+    trace.save(tmp_path / name)
+    assert (trace.history.kind, Trace.load(tmp_path / name).history.kind) == (kind, "complete")
+    said = [text for text in lost_in(trace, name) if "that the history is not complete" in text]
+    assert len(said) == (kind != "complete")
+    assert "leaves out settings and other metadata" in lost_in(trace, name)
+
+
+@pytest.mark.parametrize("name", ["a.npz", "a.parquet", "a.pickle"])
+def test_a_format_with_metadata_keeps_an_incomplete_history(tmp_path, name):
+    if name.endswith(".parquet"):
+        pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    trace = Trace.load(state_job().save(tmp_path / "job.pickle"))
+    trace.save(tmp_path / name)
+    assert Trace.load(tmp_path / name).history == trace.history
+    assert not any("history" in text for text in lost_in(trace, name))
+
+
 def test_csv_comes_back_with_times_and_tags(tmp_path):
     trace = Trace(
         [Op.ALLOCATE, Op.STEP, Op.FREE], [0, 1, 0], [100, 0, 0], time=[5, 6, 7], tag=[0, 1, 1], tags=['a, "b"\nc', ""]
