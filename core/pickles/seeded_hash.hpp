@@ -2,19 +2,23 @@
 
 // A hash with a secret that is new in every process, so that a file cannot choose values whose hashes are equal.
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <random>
 #include <span>
+#include <system_error>
 
 namespace memlake::pickles {
 
 class SeededHash {
  public:
   SeededHash() {
-    std::random_device device;
-    for (std::uint64_t& secret : secrets_) secret = std::uint64_t{device()} << 32 | device() | 1;
+    // Not std::random_device: a static libstdc++ implements it with a function that only the newest glibc has.
+    if (getentropy(secrets_, sizeof secrets_) != 0) throw std::system_error(errno, std::generic_category(), "getentropy");
+    for (std::uint64_t& secret : secrets_) secret |= 1;
   }
 
   [[nodiscard]] std::uint64_t operator()(std::uint64_t number) const { return mix(number ^ secrets_[0], secrets_[1]); }

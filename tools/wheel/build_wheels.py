@@ -108,9 +108,10 @@ def compiler_settings(source: Path) -> dict[str, str]:
     """Returns the CMake variables of a wheel: the C++ library inside, and no path of this machine."""
     return {
         "CMAKE_CXX_FLAGS": f"-ffile-prefix-map={source}=memlake",
-        # The libraries say themselves what they export. The module has Python's functions undefined.
-        "CMAKE_SHARED_LINKER_FLAGS": "-static-libstdc++ -Wl,-z,defs",
-        "CMAKE_MODULE_LINKER_FLAGS": "-static-libstdc++ -Wl,--exclude-libs,ALL",
+        # The libraries say themselves what they export. The module has Python's functions undefined. gc-sections: the
+        # parts of libstdc++ that memlake does not use need a newer glibc than the others.
+        "CMAKE_SHARED_LINKER_FLAGS": "-static-libstdc++ -Wl,--gc-sections -Wl,-z,defs",
+        "CMAKE_MODULE_LINKER_FLAGS": "-static-libstdc++ -Wl,--gc-sections -Wl,--exclude-libs,ALL",
     }
 
 
