@@ -72,6 +72,11 @@ class Device {
     // By a copy: the owner may have the last reference to this device.
     if (const std::shared_ptr<Leftovers> leftovers = leftovers_) leftovers->keep(std::forward<Owner>(owner));
   }
+  /// Tries again to undo what was kept.
+  void retry_leftovers() const {
+    if (const std::shared_ptr<Leftovers> leftovers = leftovers_; leftovers != nullptr && leftovers->has_any())
+      leftovers->retry();
+  }
 
   /// The primary context, retained. Virtual memory calls need it retained, but not current.
   CUcontext context();

@@ -31,14 +31,17 @@ LakeBlock* LakeGatherer::carry_out(Plan plan, Lane& lane, Bytes size, Aliasing l
   for (const auto& chunk : fresh) chunks.push_back(chunk.get());
   std::ranges::stable_sort(chunks, std::greater<>{}, &LakeChunk::device);
 
-  if (leaves_first)
-    for (const Part& part : plan.moved) vacate(part);
+  std::size_t vacated = 0;
   Mapped mapped;
   try {
+    for (; leaves_first && vacated < plan.moved.size(); ++vacated) {
+      const Part& part = plan.moved[vacated];
+      part.chunk->home->close();  // a chunk that cannot leave its addresses stays there, and has one mapping
+      leave(part);
+    }
     mapped = map_all(plan, chunks, users);
   } catch (const Error&) {
-    if (leaves_first)
-      for (const Part& part : plan.moved) forget(*part.chunk);
+    for (std::size_t i = 0; i < vacated; ++i) forget(*plan.moved[i].chunk);
     throw;
   }
 

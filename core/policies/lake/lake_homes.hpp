@@ -74,10 +74,11 @@ class LakeHomes {
   [[nodiscard]] std::shared_ptr<Reservation> reserve(Bytes size) const;
   /// Gives `users` access to the range, and the CPU access to its highest `on_host` bytes, which lie on the host.
   void grant(AddressRange range, std::span<const std::shared_ptr<Device>> users, Bytes on_host) const;
-  /// Whether chunks of devices can be passed to other processes.
+  /// Tries again to undo what could not be undone before.
+  void retry_leftovers() const { devices_.front()->retry_leftovers(); }
   /// The driver refused a feature in use: new pools on these devices do without it from the start.
   void note_refusal(Feature feature, const Error& error) const;
-  /// False also after the driver has refused such a chunk.
+  /// Whether chunks of devices can be passed to other processes. False also after the driver has refused such a chunk.
   [[nodiscard]] bool is_exportable() const;
   /// Whether all memory of the lake lies on the host.
   [[nodiscard]] bool is_on_host() const { return options_.location != Location::device; }

@@ -25,6 +25,12 @@ Aliasing proven_on(const Devices& devices) {
   return level;
 }
 
+/// Whether cuMemUnmap failed for a reason that a second try may not meet.
+bool fails_to_unmap(const Error& error) {
+  return error.kind() != ErrorKind::contract_violation && error.answer() != nullptr &&
+         std::string_view(error.answer()->call) == "cuMemUnmap";
+}
+
 }  // namespace
 
 LakeSpace::LakeSpace(std::vector<std::shared_ptr<Device>> devices, const LakeOptions& options, EventSource& events,
@@ -218,6 +224,7 @@ Block* LakeSpace::gather_on_one(Lane& lane, Bytes size) {
 
 template <class MakePlan>
 Block* LakeSpace::carry_out(Lane& lane, Bytes size, MakePlan&& make_plan) {
+  bool may_fail_to_unmap = true;  // once: a second failure reaches the caller
   while (true) {
     std::optional<Plan> found = make_plan();
     if (!found) return nullptr;
@@ -226,6 +233,10 @@ Block* LakeSpace::carry_out(Lane& lane, Bytes size, MakePlan&& make_plan) {
     try {
       return gatherer_.carry_out(*std::move(found), lane, size, level_, accessors());
     } catch (const Error& error) {
+      // The next plan may choose the same addresses, so a mapping that could not be undone must go first.
+      homes_.retry_leftovers();
+      // A chunk that could not leave its addresses stayed there.
+      if (fails_to_unmap(error) && std::exchange(may_fail_to_unmap, false)) continue;
       if (used == Aliasing::none || !refuses_mapping(error)) throw;
       level_ = static_cast<Aliasing>(static_cast<int>(used) - 1);
       homes_.note_refusal(used == Aliasing::prefix ? Feature::partial_mapping : Feature::second_mapping, error);

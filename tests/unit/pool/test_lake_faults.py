@@ -116,8 +116,7 @@ def release_after_a_fault(scattered: Scattered, size: int, call: str, nth: int, 
 @pytest.mark.parametrize(
     ("call", "where"),
     [
-        # A chunk that could not leave its old address has two mappings afterwards.
-        pytest.param("cuMemUnmap", "request", marks=pytest.mark.needs("second_mapping")),
+        ("cuMemUnmap", "request"),
         ("cuMemUnmap", "trim"),
         ("cuMemRelease", "trim"),
     ],
