@@ -15,8 +15,9 @@ template <class Work>
 auto LivePool::waiting(std::unique_lock<Lock>& lock, Work&& work) {
   struct Throwing {
     DriverEvents& events;
-    Throwing(DriverEvents& of, std::optional<KnownStream> granted, bool is_refused) : events(of) {
-      events.begin_throwing(granted, is_refused);
+    Throwing(DriverEvents& of, std::optional<KnownStream> granted, bool is_refused, bool has_waited_for_devices)
+        : events(of) {
+      events.begin_throwing(granted, is_refused, has_waited_for_devices);
     }
     ~Throwing() { events.end_throwing(); }
   };
@@ -25,16 +26,18 @@ auto LivePool::waiting(std::unique_lock<Lock>& lock, Work&& work) {
   constexpr int kMostWaits = 64;
   std::optional<KnownStream> granted;
   bool is_refused = false;
+  bool has_waited_for_devices = false;
   for (int waits = 0; waits < kMostWaits; ++waits) {
     std::optional<HostWait> wait;
     try {
-      const Throwing throwing(events_, granted, is_refused);
+      const Throwing throwing(events_, granted, is_refused, has_waited_for_devices);
       return work();
     } catch (HostWait& thrown) {
       wait.emplace(std::move(thrown));
     }
     try {
       granted = wait_unlocked(lock, *wait);
+      has_waited_for_devices |= wait->is_for_devices;
     } catch (const Error& error) {
       // Not a failure of this operation: some thread captures a graph on a stream of the device.
       if (!is_about_capture(error)) throw;

@@ -242,15 +242,16 @@ void DriverEvents::host_wait(const HostWait& wait) const {
   wait.wait();
 }
 
-void DriverEvents::begin_throwing(std::optional<KnownStream> granted, bool is_refused) {
+void DriverEvents::begin_throwing(std::optional<KnownStream> granted, bool is_refused, bool has_waited_for_devices) {
   throwing_.push_back(std::this_thread::get_id());
   granted_ = granted;
   is_refused_ = is_refused;
+  has_waited_for_devices_ = has_waited_for_devices;
 }
 
 void DriverEvents::end_throwing() {
   throwing_.erase(std::ranges::find(throwing_, std::this_thread::get_id()));
-  granted_.reset();
+  end_grant();
   is_refused_ = false;
 }
 
@@ -315,7 +316,8 @@ bool DriverEvents::wait_for_devices(const std::function<void()>& then) {
                           [devices = devices_] {
                             for (const auto& device : devices) StreamOrder::synchronize_device(*device);
                           },
-                      .then = then};
+                      .then = then,
+                      .is_for_devices = true};
   ++host_waits_;
   try {
     host_wait(host);
@@ -325,6 +327,10 @@ bool DriverEvents::wait_for_devices(const std::function<void()>& then) {
   }
   note_waited(host);
   return true;
+}
+
+void DriverEvents::prepare_device_wait() {
+  if (!has_waited_for_devices_ && is_any_busy()) static_cast<void>(wait_for_devices({}));
 }
 
 bool DriverEvents::has_completed(StreamId stream) const {

@@ -30,11 +30,15 @@ class DriverEvents final : public EventSource {
   StreamName locate(CUstream created, std::uint64_t identity);
   /// From now on a wait of the calling thread throws HostWait instead. `granted`: a stream for which the thread has
   /// waited; no memory became free on it since then. `is_refused`: a capture kept the thread from waiting for a device,
-  /// so it waits for none now.
-  void begin_throwing(std::optional<KnownStream> granted, bool is_refused);
+  /// so it waits for none now. `has_waited_for_devices`: within its operation, so that prepare_device_wait() does not
+  /// wait again.
+  void begin_throwing(std::optional<KnownStream> granted, bool is_refused, bool has_waited_for_devices);
   void end_throwing();
   /// The thread unlocks the pool inside its operation: memory may become free meanwhile.
-  void end_grant() noexcept { granted_.reset(); }
+  void end_grant() noexcept {
+    granted_.reset();
+    has_waited_for_devices_ = false;
+  }
   /// Whether requests go to a graph pool, so that some stream may be capturing. Until that is over, no thread waits for
   /// a whole context: CUDA forbids that during a capture, and may end the capture.
   void expect_captures(bool are_expected) noexcept { expects_captures_ = are_expected; }
@@ -64,6 +68,7 @@ class DriverEvents final : public EventSource {
   [[nodiscard]] std::size_t device_of(StreamId stream) const override { return streams_.device_of(stream); }
   bool wait_for_stream(StreamId stream) override;
   bool wait_for_devices(const std::function<void()>& then) override;
+  void prepare_device_wait() override;
   bool can_record(StreamId stream) override;
   bool is_capturing(StreamId stream) override;
   bool is_idle(StreamId stream) override;
@@ -136,7 +141,8 @@ class DriverEvents final : public EventSource {
   std::vector<std::vector<Ticket>> idle_;  // by place
   std::vector<std::thread::id> throwing_;  // threads between begin_throwing() and end_throwing()
   std::optional<KnownStream> granted_;
-  bool is_refused_ = false;  // see begin_throwing()
+  bool is_refused_ = false;              // see begin_throwing()
+  bool has_waited_for_devices_ = false;  // likewise
   bool expects_captures_ = false;
   std::size_t unknown_ends_ = 0;  // streams that were seen to have ended without a last event
   std::uint64_t host_waits_ = 0;

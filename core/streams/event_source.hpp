@@ -69,6 +69,9 @@ class EventSource {
     then();
     return true;
   }
+  /// To be called before a driver call that waits for a whole device: the host waits for that work here, where the
+  /// caller can unlock the pool. Does nothing if no stream is known to have work.
+  virtual void prepare_device_wait() {}
   /// Whether a point of the stream can be recorded or queried now without a wait: not while the stream captures a
   /// graph, and not while work of a stream may still run that was destroyed or is out of reach.
   virtual bool can_record(StreamId) { return true; }

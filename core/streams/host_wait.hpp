@@ -17,6 +17,7 @@ struct HostWait {
   std::optional<KnownStream> stream = {};  ///< then all work that was queued on this stream before is complete
   std::function<void()> then = {};         ///< to be called after the wait, with the lock; may be empty
   std::vector<KnownStream> ended = {};     ///< then all work of these streams is complete, which had ended before
+  bool is_for_devices = false;             ///< then all work is complete that was queued before on the pool's devices
 };
 
 }  // namespace memlake

@@ -1,6 +1,7 @@
 // A thread that waits for a stream does not keep others from the pool.
 
 #include <thread>
+#include <tuple>
 
 #include "base/interrupt.hpp"
 #include "blocking_driver.hpp"
@@ -43,14 +44,29 @@ struct Waiting {
 };
 
 TEST(while_a_thread_waits_for_a_stream_others_get_memory_that_is_there) {
-  const std::pair<const char*, bool> cases[] = {
-      {"lake", false},    {"lake", true},       {"lake,aliasing:none", false}, {"lake,aliasing:none", true},
-      {"caching", false}, {"expandable", true}, {"expandable", false},         {"stitch", true},
-      {"stitch", false}};
-  for (const auto& [policy, is_own] : cases) {
+  using Rules = ReuseRules;
+  const std::tuple<const char*, bool, Call, Rules> cases[] = {
+      {"lake", false, Call::cuEventSynchronize, {true, true, false}},
+      {"lake", true, Call::cuEventSynchronize, {true, true, false}},
+      {"lake", false, Call::cuEventSynchronize, {true, false, false}},
+      {"lake", true, Call::cuEventSynchronize, {false, true, false}},
+      {"lake", true, Call::cuEventSynchronize, {false, false, false}},
+      {"lake,aliasing:none", false, Call::cuEventSynchronize, {true, true, false}},
+      {"lake,aliasing:none", true, Call::cuEventSynchronize, {true, true, true}},
+      {"lake,aliasing:none", true, Call::cuEventSynchronize, {false, false, false}},
+      {"caching", false, Call::cuEventSynchronize, {}},
+      {"caching", true, Call::cuCtxSynchronize, {}},  // before cuMemFree, which waits for the device
+      {"expandable", true, Call::cuEventSynchronize, {}},
+      {"expandable", false, Call::cuEventSynchronize, {}},
+      {"stitch", true, Call::cuEventSynchronize, {}},
+      {"stitch", false, Call::cuEventSynchronize, {}},
+      {"driver", true, Call::cuCtxSynchronize, {false, false, false}},
+      {"driver", false, Call::cuEventSynchronize, {false, false, false}}};
+  for (const auto& [policy, is_own, call, rules] : cases) {
     Waiting waiting(policy, is_own);
     LivePool& pool = *waiting.pool;
-    waiting.driver.block(Call::cuEventSynchronize);
+    if (pool.reuse_rules()) pool.set_reuse_rules(rules);
+    waiting.driver.block(call);
     bool was_served = false;
     std::thread thread([&] {
       Shortage shortage;

@@ -123,6 +123,7 @@ void CudaPoolSpace::trim(Bytes keep) {
 }
 
 void CudaPoolSpace::release_everything() {
+  events_.prepare_device_wait();
   device_->synchronize();
   freed_on_.clear();
   ++synchronisations_;

@@ -6,6 +6,13 @@
 
 namespace memlake {
 
+namespace {
+
+/// Memory of cuMemAlloc: cuMemFree waits for all work of the device, also for work that does not use the memory.
+bool is_plain(const Block* block) { return !block->memory->is_expandable(); }
+
+}  // namespace
+
 SegmentSpace::SegmentSpace(const std::shared_ptr<Device>& device, std::unique_ptr<SegmentRules> rules,
                            EventSource& events, Ledger ledger)
     : SegmentSpace(Devices{device}, std::move(rules), events, std::move(ledger)) {}
@@ -85,9 +92,9 @@ bool SegmentSpace::serves(const Block& block, Bytes rounded) const {
 void SegmentSpace::shrink_to(Bytes keep, bool may_wait) {
   std::vector<Block*> victims;
   rules_->choose_everything(blocks_, victims);
-  // cuMemFree waits for all work of the device, also for work that does not use the memory.
-  const auto is_plain = [](const Block* block) { return !block->memory->is_expandable(); };
-  const bool keeps_plain = !may_wait && std::ranges::any_of(victims, is_plain) && events_.is_any_busy();
+  const bool has_plain = std::ranges::any_of(victims, is_plain);
+  const bool keeps_plain = !may_wait && has_plain && events_.is_any_busy();
+  if (may_wait && has_plain) events_.prepare_device_wait();
   for (Block* block : victims) {
     if (ledger_.held() <= keep) return;
     if (keeps_plain && is_plain(block)) continue;
@@ -235,6 +242,7 @@ Block* SegmentSpace::map(Block* unmapped, Bytes size) {
 }
 
 void SegmentSpace::release(const std::vector<Block*>& victims) {
+  if (std::ranges::any_of(victims, is_plain)) events_.prepare_device_wait();
   for (Block* block : victims) {
     if (!block->memory->is_expandable()) {
       release_segment(block);
