@@ -3,7 +3,8 @@
 // The emulated driver of the process: all parts and one lock.
 //
 // A part uses only the parts above it in this class. `mutex` guards everything except the counters of the ledger. Work
-// of streams runs without the mutex. `changed` is notified when work was queued, finished or unblocked.
+// of streams runs without the mutex. Threads of the program wait at `changed`, which is notified when work has finished
+// or was unblocked. The worker of each stream waits at a condition variable of its stream.
 
 #include <condition_variable>
 #include <mutex>

@@ -33,14 +33,14 @@ bool& is_in_host_function() {
 Stream& Streams::add(Context& context, std::uint64_t view, Stream::Kind kind, unsigned flags, int priority,
                      const Origin& origin) {
   const std::uint64_t handle = kStreamBase + kHandleStep * next_stream_++;
-  auto stream = std::make_shared<Stream>(Stream{.handle = handle,
-                                                .kind = kind,
-                                                .context = context.handle,
-                                                .device = context.device,
-                                                .flags = flags,
-                                                .priority = priority,
-                                                .made_by = origin,
-                                                .view = view});
+  std::shared_ptr<Stream> stream(new Stream{.handle = handle,
+                                            .kind = kind,
+                                            .context = context.handle,
+                                            .device = context.device,
+                                            .flags = flags,
+                                            .priority = priority,
+                                            .made_by = origin,
+                                            .view = view});
   order_.begin(handle);
   Stream& made = *streams_.emplace(handle, std::move(stream)).first->second;
   for (const std::uint64_t group : {context.handle, view})
@@ -85,7 +85,7 @@ Stream& Streams::find(CUstream handle) {
 void Streams::destroy(Stream& stream) {
   if (stream.kind != Stream::Kind::created) refuse(CUDA_ERROR_INVALID_HANDLE, "a default stream cannot be destroyed");
   stream.is_destroyed = true;
-  changed_.notify_all();
+  wake_worker(stream);
   erase_if_finished(stream);
 }
 

@@ -72,6 +72,7 @@ struct Stream {
   bool is_busy = false;       ///< its first piece of work is running
   bool is_destroyed = false;  ///< the program can no longer use it; queued work still runs
   bool has_worker = false;
+  std::condition_variable wake = {};           ///< of its worker: its first work can run, or it gets no more work
   std::uint64_t position = 0;                  ///< the number of its operations
   Clock before = {};                           ///< the clock of its next operation, its own earlier operations included
   std::size_t sweep_above = kMostGoneStreams;  ///< the size from which the clock is swept of streams that are gone
@@ -253,6 +254,11 @@ class Streams {
   Clock wait_for_streams(Lock& lock, Selects&& selects);
   bool advance(Lock& lock, const CompletionRef& completion);
   void start_worker(Stream& stream);
+  /// Wakes the worker of a stream if the worker can go on. Each stream has a condition variable of its own: a common
+  /// one would wake the workers of all streams at each change.
+  void wake_worker(Stream& stream);
+  /// Whether the stream gets no more work, and its worker ends.
+  [[nodiscard]] static bool is_worker_done(const Stream& stream);
   void work_loop(Stream& stream);
   [[nodiscard]] const std::shared_ptr<Stream>& owner_of(const Stream& stream) const {
     return streams_.at(stream.handle);

@@ -23,7 +23,7 @@ void Streams::enqueue(Stream& stream, Work work) {
   if (!stream.is_manual()) start_worker(stream);  // before anything is queued: the system may refuse a thread
   for (auto& wait : implicit_waits(stream)) work.waits.push_back(std::move(wait));
   push(stream, std::move(work));
-  changed_.notify_all();
+  wake_worker(stream);
 }
 
 void Streams::push(Stream& stream, Work work) {
@@ -33,6 +33,9 @@ void Streams::push(Stream& stream, Work work) {
   work.label = std::make_shared<WorkLabel>(WorkLabel{std::move(work.name), work.origin});
   if (work.tells_host || stream.is_manual()) work.point = stream.before;
   stream.last = work.completion;
+  if (!stream.is_manual())
+    for (const CompletionRef& wait : work.waits)
+      if (is_pending(wait)) wait->waiting.push_back(owner_of(stream));
   auto queued = std::make_unique<Queued>(Queued{std::move(work), {}});
   if (!queued->work.touches.empty()) on_queued_(queued->work);
   queued->place = in_flight_.add(queued->work);
@@ -102,9 +105,17 @@ void Streams::finish_first(Stream& stream) {
   stream.queue.pop_front();
   if (queued->work.at_end) queued->work.at_end();
   for (const auto& action : std::exchange(queued->work.completion->then, {})) action();
-  changed_.notify_all();
+  for (const auto& other : std::exchange(queued->work.completion->waiting, {})) wake_worker(*other);
+  wake_worker(stream);    // the work may have run in another thread
+  changed_.notify_all();  // the threads of the program that wait
   erase_if_finished(stream);
 }
+
+void Streams::wake_worker(Stream& stream) {
+  if (stream.has_worker && (is_ready(stream) || is_worker_done(stream))) stream.wake.notify_one();
+}
+
+bool Streams::is_worker_done(const Stream& stream) { return stream.is_destroyed && stream.queue.empty(); }
 
 void Streams::start_worker(Stream& stream) {
   if (stream.has_worker) return;
@@ -121,8 +132,7 @@ void Streams::start_worker(Stream& stream) {
 void Streams::work_loop(Stream& stream) {
   Lock lock(mutex_);
   while (true) {
-    changed_.wait_for(lock, kIdleTime,
-                      [&] { return is_ready(stream) || (stream.is_destroyed && stream.queue.empty()); });
+    stream.wake.wait_for(lock, kIdleTime, [&] { return is_ready(stream) || is_worker_done(stream); });
     if (is_ready(stream)) {
       run_first(lock, stream);
     } else if (stream.queue.empty()) {
@@ -258,6 +268,8 @@ std::uint64_t Streams::hold(Stream& stream, const Origin& origin) {
 
 void Streams::open(std::uint64_t gate) {
   if (closed_gates_.erase(gate) == 0) invalid("gate ", gate, " is not closed");
+  for (const auto& [handle, stream] : streams_)
+    if (!stream->queue.empty() && stream->queue.front()->work.gate == gate) wake_worker(*stream);
   changed_.notify_all();
 }
 
@@ -316,9 +328,9 @@ void Streams::finish_all(Lock& lock, const std::vector<std::shared_ptr<Stream>>&
       }
     }
     order_.see(stream->before);
+    wake_worker(*stream);  // it has nothing to do any more
     erase_if_finished(*stream);
   }
-  changed_.notify_all();  // for the workers, which have nothing to do any more
 }
 
 }  // namespace memlake::emulator

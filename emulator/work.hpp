@@ -34,8 +34,9 @@ struct Touch {
 struct Completion {
   Stream* stream = nullptr;  ///< the stream of the work; null once done
   bool is_done = false;
-  double milliseconds = 0;                       ///< the time of completion, on the process's clock
-  std::vector<std::function<void()>> then = {};  ///< called under the lock when the work is done; must not throw
+  double milliseconds = 0;                            ///< the time of completion, on the process's clock
+  std::vector<std::function<void()>> then = {};       ///< called under the lock when the work is done; must not throw
+  std::vector<std::shared_ptr<Stream>> waiting = {};  ///< streams with work that waits for it
 
   void finish();
 };

@@ -1,5 +1,7 @@
 // Streams that run in threads: what ends while something else goes on.
 
+#include <sys/resource.h>
+
 #include <atomic>
 #include <cstring>
 #include <filesystem>
@@ -188,6 +190,50 @@ PROCESS_TEST(a_worker_that_was_idle_for_long_ends_and_is_replaced) {
   while (threads() > before) std::this_thread::yield();
   run_one();
   EXPECT_EQ(count, 2);
+}
+
+PROCESS_TEST(work_of_one_stream_wakes_no_worker_of_another_stream) {
+  constexpr long kOthers = 100, kPieces = 200;
+  const World world;
+  std::vector<std::uint64_t> gates;
+  for (long i = 0; i < kOthers; ++i) gates.push_back(hold(new_stream()));
+  const CUstream stream = new_stream();
+  const auto switches = [] {
+    rusage used{};
+    getrusage(RUSAGE_SELF, &used);
+    return used.ru_nvcsw;
+  };
+  const long before = switches();
+  for (long i = 0; i < kPieces; ++i) {
+    must(cuLaunchHostFunc(stream, [](void*) {}, nullptr));
+    must(cuStreamSynchronize(stream));
+  }
+  // A thread that is woken in vain waits again, which the system counts: with a common condition variable the workers
+  // of all streams did so at each piece.
+  EXPECT(switches() - before < kOthers * kPieces / 2);
+  for (const std::uint64_t gate : gates) must(memlakeEmulatorOpen(gate));
+  must(cuCtxSynchronize());
+}
+
+PROCESS_TEST(a_worker_wakes_when_what_its_stream_waits_for_has_ended) {
+  const World world;
+  const CUstream streams[] = {new_stream(), new_stream(), new_stream()};
+  const CUevent events[] = {new_event(), new_event()};
+  std::atomic<int> count = 0;
+  const auto add = [](void* data) { ++*static_cast<std::atomic<int>*>(data); };
+  for (int round = 0; round < 50; ++round) {
+    const std::uint64_t gate = hold(streams[0]);
+    must(cuEventRecord(events[0], streams[0]));
+    for (const int i : {1, 2}) {  // a chain of streams, each with work before and behind its wait
+      must(cuLaunchHostFunc(streams[i], add, &count));
+      must(cuStreamWaitEvent(streams[i], events[i - 1], 0));
+      must(cuLaunchHostFunc(streams[i], add, &count));
+      if (i == 1) must(cuEventRecord(events[1], streams[1]));
+    }
+    must(memlakeEmulatorOpen(gate));
+    must(cuStreamSynchronize(streams[2]));
+  }
+  EXPECT_EQ(count.load(), 200);
 }
 
 PROCESS_TEST(a_priority_beyond_the_range_is_the_nearest_one) {
