@@ -31,22 +31,6 @@ void collect_conditions(const Graph& graph, std::map<CUgraphConditionalHandle, u
   }
 }
 
-void check_device_launch(const Graph& graph, InstantiateFailure& failure) {
-  if (graph.nodes.empty()) {
-    failure = {CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE, nullptr};
-    invalid("a graph for launches from a device must have nodes");
-  }
-  for (const auto& node : graph.nodes) {
-    const CUgraphNodeType type = type_of(node->params);
-    if (type > CU_GRAPH_NODE_TYPE_MEMSET && type != CU_GRAPH_NODE_TYPE_GRAPH) {
-      failure = {CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED, as_handle(*node)};
-      invalid("a graph for launches from a device cannot have a node of kind ", name_of(type));
-    }
-  }
-  failure = {CUDA_GRAPH_INSTANTIATE_ERROR, nullptr};
-  refuse(CUDA_ERROR_NOT_SUPPORTED, "the emulator runs no device code, so no graph can be launched from a device");
-}
-
 ExecNode* find_node(ExecGraph& graph, std::uint64_t source) {
   for (ExecNode& node : graph.nodes) {
     if (node.source == source) return &node;
@@ -93,7 +77,6 @@ Exec& GraphExecs::instantiate(Graph& graph, std::uint64_t flags, InstantiateFail
     invalid("a graph with allocation or free nodes can have only one executable graph at a time");
   if (graph.execs > 0 && graph.has_conditional_nodes())
     invalid("a graph with conditional nodes can have only one executable graph at a time");
-  if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0) check_device_launch(graph, failure);
   std::map<CUgraphConditionalHandle, unsigned> conditions;
   collect_conditions(graph, conditions, failure);
   ExecGraph top = exec_graph(graph, failure);

@@ -40,6 +40,7 @@ struct Exec {
   std::uint64_t launches = 0;
 
   [[nodiscard]] bool frees_on_launch() const { return (flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0; }
+  [[nodiscard]] bool is_for_devices() const { return (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0; }
 };
 
 /// Why a graph cannot be instantiated.

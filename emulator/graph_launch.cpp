@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph_kernel.hpp"
+#include "graph_params.hpp"
 #include "transfer.hpp"
 
 namespace memlake::emulator {
@@ -104,23 +105,9 @@ class Plan {
   void add(const EmptyNode&, const ExecGraph&, std::size_t) {}
 
   void add(const CopyNode& node, const ExecGraph& graph, std::size_t place) {
-    const CUDA_MEMCPY3D& params = node.params;
-    const Extent extent{params.WidthInBytes, params.Height, params.Depth};
-    if (extent.bytes() == 0) return;
-    const Context& context = find_context(node.context);
-    const auto box = [&](CUmemorytype type, const void* host, CUdeviceptr device, std::size_t x, std::size_t y,
-                         std::size_t z, std::size_t pitch, std::size_t height) {
-      const std::uint64_t base = type == CU_MEMORYTYPE_HOST ? reinterpret_cast<std::uint64_t>(host) : device;
-      const std::uint64_t slice = pitch * (height != 0 ? height : params.Height);
-      return Box{{base + x + y * pitch + z * slice, Side::any, &context}, pitch, slice};
-    };
-    add_transfer(copy_work(driver_, origin_,
-                           box(params.dstMemoryType, params.dstHost, params.dstDevice, params.dstXInBytes, params.dstY,
-                               params.dstZ, params.dstPitch, params.dstHeight),
-                           box(params.srcMemoryType, params.srcHost, params.srcDevice, params.srcXInBytes, params.srcY,
-                               params.srcZ, params.srcPitch, params.srcHeight),
-                           extent),
-                 graph, place);
+    const NodeBoxes boxes = boxes_of(node, &find_context(node.context));
+    if (boxes.extent.is_empty()) return;
+    add_transfer(copy_work(driver_, origin_, boxes.destination, boxes.source, boxes.extent), graph, place);
   }
 
   void add(const FillNode& node, const ExecGraph& graph, std::size_t place) {

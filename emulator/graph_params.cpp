@@ -105,6 +105,21 @@ NodeParams copy_params(Driver& driver, const CUDA_MEMCPY3D& params, CUcontext co
   return CopyNode{params, handle};
 }
 
+NodeBoxes boxes_of(const CopyNode& node, const Context* context) {
+  const CUDA_MEMCPY3D& params = node.params;
+  const auto box = [&](CUmemorytype type, const void* host, CUdeviceptr device, std::size_t x, std::size_t y,
+                       std::size_t z, std::size_t pitch, std::size_t height) {
+    const std::uint64_t base = type == CU_MEMORYTYPE_HOST ? reinterpret_cast<std::uint64_t>(host) : device;
+    const std::uint64_t slice = pitch * (height != 0 ? height : params.Height);
+    return Box{{base + x + y * pitch + z * slice, Side::any, context}, pitch, slice};
+  };
+  return {.destination = box(params.dstMemoryType, params.dstHost, params.dstDevice, params.dstXInBytes, params.dstY,
+                             params.dstZ, params.dstPitch, params.dstHeight),
+          .source = box(params.srcMemoryType, params.srcHost, params.srcDevice, params.srcXInBytes, params.srcY,
+                        params.srcZ, params.srcPitch, params.srcHeight),
+          .extent = {params.WidthInBytes, params.Height, params.Depth}};
+}
+
 NodeParams fill_params(Driver& driver, const CUDA_MEMSET_NODE_PARAMS_v2& params) {
   const std::uint64_t handle = context_of(driver, params.ctx);
   if (params.elementSize != 1 && params.elementSize != 2 && params.elementSize != 4)

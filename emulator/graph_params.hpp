@@ -4,6 +4,7 @@
 
 #include "driver.hpp"
 #include "graph_node.hpp"
+#include "transfer.hpp"
 
 namespace memlake::emulator {
 
@@ -32,6 +33,14 @@ NodeParams changed_params(Driver& driver, Graph& graph, const NodeParams& now, C
 /// The parameters of a node for the program. Pointers in them belong to the node. Throws 801 for declared work.
 CUgraphNodeParams told_params(Driver& driver, const NodeParams& params);
 CUDA_MEM_ALLOC_NODE_PARAMS told_params(const AllocNode& node);
+
+/// The memory of a copy node.
+struct NodeBoxes {
+  Box destination;
+  Box source;
+  Extent extent;
+};
+[[nodiscard]] NodeBoxes boxes_of(const CopyNode& node, const Context* context);
 
 void check_alloc_allowed(const Graph& graph);
 

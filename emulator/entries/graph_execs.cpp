@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "entries/entry.hpp"
+#include "graph_device_launch.hpp"
 #include "graph_kernel.hpp"
 #include "graph_launch.hpp"
 #include "graph_params.hpp"
@@ -29,12 +30,23 @@ void instantiate_old(Session& session, CUgraphExec* exec, CUgraph graph, CUgraph
   }
 }
 
+Exec& instantiate(Session& session, CUgraph handle, std::uint64_t flags, InstantiateFailure& failure) {
+  Driver& driver = session.driver;
+  Graph& graph = driver.graphs.find(handle);
+  if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0) check_device_launch(driver, graph, failure);
+  return driver.execs.instantiate(graph, flags, failure, session.origin);
+}
+
 /// cuGraphUpload: it must be possible in the stream. The emulator needs no copy of the graph on a device.
 void upload(Session& session, Stream& stream) { session.driver.streams.check_not_capturing(stream); }
 
 void set_params(Session& session, CUgraphExec exec, CUgraphNode node, NodeParams params) {
   Driver& driver = session.driver;
-  driver.execs.set_params(driver.execs.find(exec), driver.graphs.find_node(node), std::move(params));
+  Exec& found = driver.execs.find(exec);
+  const Node& source = driver.graphs.find_node(node);
+  if (found.is_for_devices() && !std::holds_alternative<ChildNode>(params))
+    if (const std::string reason = why_not_on_device(driver, params); !reason.empty()) invalid(reason);
+  driver.execs.set_params(found, source, std::move(params));
 }
 
 void set_kernel(Session& session, CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS& params) {
@@ -43,10 +55,25 @@ void set_kernel(Session& session, CUgraphExec exec, CUgraphNode node, const CUDA
   set_params(session, exec, node, kernel_params(driver, params, session.origin, &as_kernel(now)));
 }
 
+/// The update of a graph that a device may launch.
+UpdateFailure update_for_device(Driver& driver, Exec& exec, const Graph& graph) {
+  InstantiateFailure broken{};
+  try {
+    check_device_launch(driver, graph, broken);
+  } catch (const Refusal& refusal) {
+    return {.result = CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED,
+            .node = reinterpret_cast<std::uint64_t>(broken.node),
+            .sentence = refusal.sentence};
+  }
+  return driver.execs.update(exec, graph);
+}
+
 CUresult update(Session& session, CUgraphExec exec, CUgraph graph, UpdateFailure& failure) {
   Driver& driver = session.driver;
   failure.result = CU_GRAPH_EXEC_UPDATE_ERROR;
-  failure = driver.execs.update(driver.execs.find(exec), driver.graphs.find(graph));
+  Exec& found = driver.execs.find(exec);
+  const Graph& wanted = driver.graphs.find(graph);
+  failure = found.is_for_devices() ? update_for_device(driver, found, wanted) : driver.execs.update(found, wanted);
   if (failure.result == CU_GRAPH_EXEC_UPDATE_SUCCESS) return CUDA_SUCCESS;
   last_error() = {failure.sentence, false};
   return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
@@ -85,8 +112,7 @@ MEMLAKE_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph g
     if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0)
       invalid("the flag UPLOAD is only for cuGraphInstantiateWithParams, which has a stream for it");
     InstantiateFailure failure{};
-    Driver& driver = session.driver;
-    *exec = as_handle(driver.execs.instantiate(driver.graphs.find(graph), flags, failure, session.origin));
+    *exec = as_handle(instantiate(session, graph, flags, failure));
   });
 }
 
@@ -100,7 +126,7 @@ MEMLAKE_EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph 
     try {
       if ((params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0)
         upload(session, driver.streams.find(params->hUploadStream));
-      *exec = as_handle(driver.execs.instantiate(driver.graphs.find(graph), params->flags, failure, session.origin));
+      *exec = as_handle(instantiate(session, graph, params->flags, failure));
     } catch (const Refusal&) {
       params->result_out = failure.result;
       params->hErrNode_out = failure.node;

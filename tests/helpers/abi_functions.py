@@ -279,6 +279,8 @@ FUNCTIONS |= {
         "cuGraphMemsetNodeSetParams": [_OBJECT, c_void_p],
         "cuGraphInstantiateWithFlags": [POINTER(_OBJECT), _OBJECT, c_ulonglong],
         "cuGraphExecDestroy": [_OBJECT],
+        "cuGraphInstantiateWithParams": [POINTER(_OBJECT), _OBJECT, c_void_p],
+        "cuGraphExecMemcpyNodeSetParams": [_OBJECT, _OBJECT, c_void_p, _OBJECT],
         "cuGraphMemAllocNodeGetParams": [_OBJECT, c_void_p],
         "cuGraphExecGetFlags": [_OBJECT, POINTER(c_uint64)],
         "cuGraphExecMemsetNodeSetParams": [_OBJECT, _OBJECT, c_void_p, _OBJECT],
