@@ -15,10 +15,10 @@ constexpr std::uint64_t kDescriptionBase = 0x06D'0000'0000'0000;
 Context& Contexts::create(Device& device, bool is_primary, unsigned flags) {
   const std::uint64_t handle = kContextHandleBase + kHandleStep * next_++;
   ++device.live_contexts;
-  return all_
-      .emplace(handle,
-               Context{.handle = handle, .device = &device, .is_primary = is_primary, .flags = flags, .peers = {}})
-      .first->second;
+  Context made{
+      .handle = handle, .device = &device, .is_primary = is_primary, .flags = flags, .coredump = coredump, .peers = {}};
+  if ((flags & kContextCoredump) != 0) made.coredump.enable_on_exception();
+  return all_.emplace(handle, std::move(made)).first->second;
 }
 
 void Contexts::erase(Context& context) {

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "coredump.hpp"
 #include "device.hpp"
 #include "driver/cuda_abi.hpp"
 #include "refusal.hpp"
@@ -17,6 +18,7 @@ namespace memlake::emulator {
 
 /// Scheduling, mapping, coredump and sync bits.
 inline constexpr unsigned kContextFlags = 0xFF;
+inline constexpr unsigned kContextCoredump = 0x20;  ///< CU_CTX_COREDUMP_ENABLE
 
 struct Context {
   static constexpr int kDefaultSharedConfig = 1;  ///< four bytes per bank
@@ -32,6 +34,7 @@ struct Context {
   std::array<std::size_t, 7> limits = {1024, 1 << 20, 8 << 20, 2, 2048, 64, 0};
   int cache_config = 0;
   int shared_config = kDefaultSharedConfig;
+  CoredumpSettings coredump = {};
   std::set<std::uint64_t> peers;  ///< contexts whose plain allocations this one may access (cuCtxEnablePeerAccess)
 };
 
@@ -55,6 +58,9 @@ struct ContextLost : Refusal {
 
 class Contexts {
  public:
+  /// The settings of the process; a context begins with a copy of them.
+  CoredumpSettings coredump;
+
   Context& create(Device& device, bool is_primary, unsigned flags);
 
   /// Removes a context. pre: its streams, events and allocations are already removed.

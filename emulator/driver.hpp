@@ -16,6 +16,7 @@
 #include "caller_names.hpp"
 #include "capture.hpp"
 #include "chunk.hpp"
+#include "checkpoint.hpp"
 #include "context.hpp"
 #include "device.hpp"
 #include "graph_exec.hpp"
@@ -77,6 +78,7 @@ class Driver {
 
   /// cuInit. Makes the devices of MEMLAKE_EMULATOR, or a default device if there is no device; CUDA_VISIBLE_DEVICES
   /// selects among these. Throws 100 if no device is left.
+  Checkpoint checkpoint;
   void initialize();
 
   /// The settings of the devices that this process began with, hidden ones included; their numbers are 0, 1, ... Null

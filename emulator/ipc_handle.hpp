@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <utility>
 
 #include "ipc_abi.hpp"
 #include "shareable.hpp"
@@ -35,6 +36,8 @@ class OwnedFile {
   OwnedFile& operator=(OwnedFile&& other) noexcept;
 
   [[nodiscard]] int fd() const { return fd_; }
+  /// Gives the descriptor to the caller, who closes it.
+  [[nodiscard]] int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_ = -1;

@@ -210,6 +210,8 @@ class Streams {
   void open(std::uint64_t gate);
   std::size_t step(Lock& lock, Stream& stream, std::size_t count);
 
+  /// Runs all work of manual streams that can run.
+  void run_manual(Lock& lock);
   /// Ends the streams and events of a context for the program, then finishes their work. Work behind a closed gate is
   /// dropped.
   void drop_context(Lock& lock, const Context& context);

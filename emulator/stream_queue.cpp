@@ -290,6 +290,15 @@ std::size_t Streams::step(Lock& lock, Stream& stream, std::size_t count) {
   return ran;
 }
 
+void Streams::run_manual(Lock& lock) {
+  const auto find_ready = [&]() -> std::shared_ptr<Stream> {
+    for (const auto& [handle, stream] : streams_)
+      if (stream->is_manual() && is_ready(*stream)) return stream;
+    return nullptr;
+  };
+  while (const std::shared_ptr<Stream> ready = find_ready()) run_first(lock, *ready);
+}
+
 void Streams::drop_context(Lock& lock, const Context& context) {
   std::vector<std::shared_ptr<Stream>> dropped;
   for (const auto& [handle, stream] : streams_)

@@ -18,6 +18,12 @@ int control(const void* caller, Body&& body) {
   return static_cast<int>(enter(Call::control, caller, std::forward<Body>(body), Need::nothing));
 }
 
+/// The emulator's own functions go on in a locked process, but it gets no new work.
+void check_not_locked(const Session& session) {
+  if (session.driver.checkpoint.is_closed())
+    refuse(CUDA_ERROR_ILLEGAL_STATE, "the process is locked (cuCheckpointProcessLock) and gets no new work");
+}
+
 CUstream as_stream(void* stream) { return static_cast<CUstream>(stream); }
 
 }  // namespace
@@ -82,6 +88,7 @@ MEMLAKE_CONTROL int memlakeEmulatorLaunch(void* stream, const char* name, const 
     Driver& driver = session.driver;
     required(name, "name");
     if (count > 0) required(ranges, "ranges");
+    check_not_locked(session);
     std::vector<Touch> touches;
     for (size_t i = 0; i < count; ++i) {
       if (ranges[i].size == 0) invalid("range ", i, " is empty");
@@ -107,6 +114,7 @@ MEMLAKE_CONTROL int memlakeEmulatorLaunch(void* stream, const char* name, const 
 MEMLAKE_CONTROL int memlakeEmulatorHold(void* stream, uint64_t* gate) {
   return control(MEMLAKE_CALLER, [&](Session& session) {
     required(gate, "gate");
+    check_not_locked(session);
     auto& streams = session.driver.streams;
     *gate = streams.hold(streams.find(as_stream(stream)), session.origin);
   });

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "array_abi.hpp"
+#include "checkpoint_abi.hpp"
 #include "driver.hpp"
 #include "managed_abi.hpp"
 
@@ -42,6 +43,25 @@ struct Session {
 };
 
 enum class Need { nothing, initialized };
+
+/// A call of the driver that needs cuInit: it waits while the process is locked (cuCheckpointProcessLock), and a lock
+/// waits for its end.
+class CountedCall {
+ public:
+  CountedCall(Session& session, Need need) : session_(need == Need::initialized ? &session : nullptr) {
+    if (session_ != nullptr) session.driver.checkpoint.begin_call(session.lock);
+  }
+  ~CountedCall() {
+    if (session_ == nullptr) return;
+    if (!session_->lock.owns_lock()) session_->lock.lock();
+    if (session_->driver.checkpoint.end_call()) session_->driver.changed.notify_all();
+  }
+  CountedCall(const CountedCall&) = delete;
+  CountedCall& operator=(const CountedCall&) = delete;
+
+ private:
+  Session* session_;
+};
 
 /// The result of a call that must fail before its arguments are checked; CUDA_SUCCESS to continue.
 CUresult check_phase(Need need);
@@ -80,6 +100,7 @@ CUresult enter(Call call, const void* caller, Body&& body, Need need = Need::ini
     Driver& driver = Driver::instance();
     origin = driver.ledger.note_call(call, caller);
     Session session{driver, origin, Lock(driver.mutex)};
+    const CountedCall counted(session, need);
     try {
       if (!last_error().sentence.empty()) last_error() = {};
       if (is_unsafe_during_capture(call)) driver.streams.check_safe_during_captures();

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "checkpoint_service.hpp"
 #include "entries/entry.hpp"
 
 namespace memlake::emulator {
@@ -12,6 +13,7 @@ namespace {
 
 void after_fork_in_child() {
   if (phase() == Phase::initialized) phase() = Phase::forked;
+  forget_restore_thread();
 }
 
 void at_exit() { phase() = Phase::exiting; }
@@ -56,6 +58,7 @@ MEMLAKE_EXPORT CUresult cuInit(unsigned flags) {
         if (session.driver.is_initialized()) return;
         session.driver.initialize();
         pthread_atfork(nullptr, nullptr, after_fork_in_child);
+        start_restore_thread();
         std::atexit(at_exit);
         phase() = Phase::initialized;
       },

@@ -79,13 +79,15 @@ Result compute_processes(DeviceHandle handle, unsigned* count, Process* entries)
 
 std::vector<Gpu> gpus(Driver& driver) {
   std::vector<Gpu> found;
+  const bool is_released = driver.checkpoint.has_released_devices();
+  const auto used = [&](const Device* device) { return is_released ? nullptr : device; };
   const GroupConfig* first = driver.first_devices();
   const int first_count = first == nullptr ? 0 : first->devices;
   for (int number = 0; number < first_count; ++number)
-    if (!driver.was_closed(number)) found.push_back({number, &first->device, driver.devices.numbered(number)});
+    if (!driver.was_closed(number)) found.push_back({number, &first->device, used(driver.devices.numbered(number))});
   for (const auto& device : driver.devices.all())
     if (device->is_open && device->number >= first_count)
-      found.push_back({device->number, &device->config, device.get()});
+      found.push_back({device->number, &device->config, used(device.get())});
   return found;
 }
 

@@ -18,7 +18,8 @@ namespace memlake::emulator::nvml {
 struct Gpu {
   int number;
   const DeviceConfig* config;
-  const Device* device;  ///< null if the program cannot see it (CUDA_VISIBLE_DEVICES), or before cuInit
+  const Device* device;  ///< null if the program does not use it: hidden (CUDA_VISIBLE_DEVICES), before
+                         ///< cuInit, or while the process is checkpointed
 
   [[nodiscard]] std::uint64_t used() const { return device == nullptr ? 0 : device->used; }
 };

@@ -23,6 +23,7 @@ from ctypes import (
 from helpers.abi_arrays import ArrayDescriptor, ResourceDescriptor, TextureDescriptor, ViewDescriptor
 from helpers.abi_copies import Copy2D, Copy3D, CopyAttributes
 from helpers.abi_kernel_functions import KERNEL_FUNCTIONS
+from helpers.abi_process_functions import CALLED_BEFORE_INIT, PROCESS_FUNCTIONS
 from helpers.abi_types import (
     EmulatorRange,
     HostFunction,
@@ -278,9 +279,9 @@ FUNCTIONS |= {
         "cuGraphMemsetNodeGetParams": [_OBJECT, c_void_p],
         "cuGraphMemsetNodeSetParams": [_OBJECT, c_void_p],
         "cuGraphInstantiateWithFlags": [POINTER(_OBJECT), _OBJECT, c_ulonglong],
-        "cuGraphExecDestroy": [_OBJECT],
         "cuGraphInstantiateWithParams": [POINTER(_OBJECT), _OBJECT, c_void_p],
         "cuGraphExecMemcpyNodeSetParams": [_OBJECT, _OBJECT, c_void_p, _OBJECT],
+        "cuGraphExecDestroy": [_OBJECT],
         "cuGraphMemAllocNodeGetParams": [_OBJECT, c_void_p],
         "cuGraphExecGetFlags": [_OBJECT, POINTER(c_uint64)],
         "cuGraphExecMemsetNodeSetParams": [_OBJECT, _OBJECT, c_void_p, _OBJECT],
@@ -323,9 +324,17 @@ SINCE_13_0: dict[str, Signature] = {
 }
 FUNCTIONS |= SINCE_13_0
 
-ALLOWED_BEFORE_INIT = {"cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString", "cuGetProcAddress"}
+ALLOWED_BEFORE_INIT = {
+    "cuInit",
+    "cuDriverGetVersion",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuGetProcAddress",
+    *CALLED_BEFORE_INIT,
+}
 
 FUNCTIONS |= KERNEL_FUNCTIONS
+FUNCTIONS |= PROCESS_FUNCTIONS
 
 EMULATOR_FUNCTIONS: dict[str, Signature] = {
     name: (name, argtypes)

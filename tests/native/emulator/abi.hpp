@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "array_abi.hpp"
+#include "checkpoint_abi.hpp"
 #include "driver/cuda_abi.hpp"
 #include "graph_abi.hpp"
 #include "green_abi.hpp"

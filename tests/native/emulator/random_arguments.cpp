@@ -175,6 +175,11 @@ std::uint64_t RandomArguments::number(const Parameter& parameter) {
     return one_of({0, 1, 1, 2, 3, kMostElements});
   if (is_any(name, {"length", "log_size"}) && parameter.function != "cuStreamAttachMemAsync")
     return one_of({0, 1, 5, kMostElements, type == "int" ? ~std::uint64_t{0} : 3});
+  // A program that locks itself waits for ever at its next call, so only the questions ask about the own process.
+  if (name == "process") {
+    const auto own = static_cast<std::uint64_t>(getpid());
+    return one_of({0, ~std::uint64_t{0}, 0x7FFF'FFFF, parameter.function.find("Get") != std::string::npos ? own : 0});
+  }
   if (name == "version") return one_of({0, 2000, 4000, 11030, 12000, 13000, 99999});
   if (is_any(name, {"offset", "alignment", "hint", "shared", "from", "to"}) && !happens_once_in(6)) return 0;
   if (name == "flags") return happens_once_in(8) ? random_() : one_of({0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 7});

@@ -177,6 +177,9 @@ class RandomArguments {
   void fill(CUipcMemHandle& value);
   void fill(CUipcEventHandle& value);
   void fill(CUuuid& value);
+  void fill(CUcheckpointLockArgs& value);
+  void fill(CUcheckpointReservedArgs& value);
+  void fill(CUcheckpointRestoreArgs& value);
   void fill(CUlaunchConfig& value);
   void fill(LaunchAttributeValue& value);
   void fill(CUDA_MEMCPY2D& value);

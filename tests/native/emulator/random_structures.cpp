@@ -51,6 +51,19 @@ void RandomArguments::fill(CUuuid& value) {
   for (char& byte : value.bytes) byte = static_cast<char>(choose(256));
 }
 
+void RandomArguments::fill(CUcheckpointLockArgs& value) {
+  value.timeoutMs = static_cast<unsigned>(choose(3));
+  if (happens_once_in(4)) value.reserved1[choose(7)] = random_();
+}
+void RandomArguments::fill(CUcheckpointReservedArgs& value) {
+  if (happens_once_in(2)) value.reserved[choose(8)] = random_();
+}
+void RandomArguments::fill(CUcheckpointRestoreArgs& value) {
+  if (happens_once_in(2)) return;
+  value.gpuPairs = reinterpret_cast<CUcheckpointGpuPair*>(data_);
+  value.gpuPairsCount = static_cast<unsigned>(one_of({1, 2, 4000}));
+}
+
 void RandomArguments::fill(LaunchAttributeValue& value) {
   for (char& byte : value) byte = static_cast<char>(choose(3));
 }
