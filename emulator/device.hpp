@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -80,6 +81,14 @@ struct Device {
   static int common_attribute(int id);  ///< one that all devices share. pre: it exists
 };
 
+/// What an administrator sets on a GPU (NVML). It belongs to the number of a device, not to its ordinal.
+struct Board {
+  enum ComputeMode : unsigned { shared = 0, prohibited = 2, exclusive_process = 3 };
+
+  unsigned compute_mode = shared;
+  bool is_persistent = false;
+};
+
 /// The host memory of the driver: host chunks and host pools together.
 struct HostMemory {
   std::uint64_t used = 0;
@@ -117,6 +126,8 @@ class Devices {
   HostMemory& host() { return host_; }
   ManagedMemory& managed() { return managed_; }
 
+  Board& board(int number) { return boards_[number]; }
+
   [[nodiscard]] int count() const { return static_cast<int>(all_.size()); }
 
   /// The open device with this number, or null.
@@ -146,6 +157,7 @@ class Devices {
 
   std::vector<std::unique_ptr<Device>> all_;  // index = ordinal; closed ones stay
   HostMemory host_;
+  std::map<int, Board> boards_;
   ManagedMemory managed_;
   int next_number_ = 0;
   std::uint64_t address_alignment_ = std::uint64_t{2} << 20;

@@ -120,6 +120,17 @@ int Driver::add_group(const GroupConfig& group, bool is_first) {
 
 void Driver::destroy_context(Lock& lock, Context& context) {
   // First the program has it no more, then its work ends: meanwhile other threads call in.
+Context& Driver::create_context(Device& device, bool is_primary, unsigned flags) {
+  if (devices.board(device.number).compute_mode == Board::prohibited)
+    refuse(CUDA_ERROR_DEVICE_UNAVAILABLE, "the compute mode of device ", device.ordinal, " prohibits contexts");
+  return contexts.create(device, is_primary, flags);
+}
+
+std::uint64_t Driver::primary_context(Device& device) {
+  if (device.primary_context == 0) device.primary_context = create_context(device, true, device.primary_flags).handle;
+  return device.primary_context;
+}
+
   context.is_ending = true;
   if (context.is_primary) context.device->primary_context = 0;
   for (const auto& [handle, stream] : streams.all())

@@ -10,13 +10,14 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "arena.hpp"
 #include "array.hpp"
 #include "caller_names.hpp"
 #include "capture.hpp"
-#include "chunk.hpp"
 #include "checkpoint.hpp"
+#include "chunk.hpp"
 #include "context.hpp"
 #include "device.hpp"
 #include "graph_exec.hpp"
@@ -52,6 +53,7 @@ class Driver {
   Arena arena;
   Chunks chunks{devices, contexts, arena};
   InFlight in_flight;
+  std::vector<int> faults;  ///< the number of the device, for each context that failed work has lost (NVML's events)
   Order order;
   Mappings mappings{devices, chunks, arena, in_flight, order};
   PlainMemory plain{arena, devices.managed(), managed};
@@ -61,8 +63,9 @@ class Driver {
                   in_flight,
                   order,
                   contexts,
-                  [this](const std::string& sentence) {
+                  [this](const Device& device, const std::string& sentence) {
                     ledger.note_warning(Origin{.call = "a stream"}, sentence + "; its context is lost (sticky 700)");
+                    faults.push_back(device.number);
                   },
                   [this](const Work& work) { memory.note_uses(work, order); }};
   Pools pools{devices, chunks, arena, in_flight, order, managed, streams};
@@ -75,10 +78,10 @@ class Driver {
   Graphs graphs{user_objects};
   GraphExecs execs{graphs};
   Captures captures{streams, graphs};
+  Checkpoint checkpoint;
 
   /// cuInit. Makes the devices of MEMLAKE_EMULATOR, or a default device if there is no device; CUDA_VISIBLE_DEVICES
   /// selects among these. Throws 100 if no device is left.
-  Checkpoint checkpoint;
   void initialize();
 
   /// The settings of the devices that this process began with, hidden ones included; their numbers are 0, 1, ... Null
@@ -90,6 +93,12 @@ class Driver {
 
   int add_devices(const GroupConfig& group);
   void close_device(Lock& lock, Device& device);
+
+  /// Makes a context. Throws 46 if the device's compute mode prohibits contexts (NVML).
+  Context& create_context(Device& device, bool is_primary, unsigned flags);
+
+  /// The primary context of a device, made if it is not active. Throws as create_context().
+  std::uint64_t primary_context(Device& device);
 
   /// Ends a context with its work, streams, events and plain allocations. The last context of a device also ends its
   /// pools.

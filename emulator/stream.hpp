@@ -117,9 +117,10 @@ CUstreamCaptureMode& capture_mode_of_this_thread();
 
 class Streams {
  public:
-  /// `on_failure` is called with a sentence when work fails, `on_queued` with every piece of work that touches memory.
+  /// `on_failure` is called with the device and a sentence when work fails, `on_queued` with every piece of work that
+  /// touches memory.
   Streams(std::condition_variable& changed, std::mutex& mutex, InFlight& in_flight, Order& order, Contexts& contexts,
-          std::function<void(const std::string&)> on_failure, std::function<void(const Work&)> on_queued)
+          std::function<void(const Device&, const std::string&)> on_failure, std::function<void(const Work&)> on_queued)
       : changed_(changed),
         mutex_(mutex),
         in_flight_(in_flight),
@@ -209,9 +210,9 @@ class Streams {
   std::uint64_t hold(Stream& stream, const Origin& origin);
   void open(std::uint64_t gate);
   std::size_t step(Lock& lock, Stream& stream, std::size_t count);
-
   /// Runs all work of manual streams that can run.
   void run_manual(Lock& lock);
+
   /// Ends the streams and events of a context for the program, then finishes their work. Work behind a closed gate is
   /// dropped.
   void drop_context(Lock& lock, const Context& context);
@@ -275,7 +276,7 @@ class Streams {
   InFlight& in_flight_;
   Order& order_;
   Contexts& contexts_;
-  std::function<void(const std::string&)> on_failure_;
+  std::function<void(const Device&, const std::string&)> on_failure_;
   std::function<void(const Work&)> on_queued_;
   /// Shared, because the worker of a stream, or a thread that steps or drops it, may use it after its last work.
   std::unordered_map<std::uint64_t, std::shared_ptr<Stream>> streams_;

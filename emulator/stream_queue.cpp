@@ -87,7 +87,7 @@ void Streams::run_first(Lock& lock, Stream& stream) {
   const std::string refusal = is_lost || !work.check ? "" : work.check();
   if (!refusal.empty()) {
     context->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
-    on_failure_(text(work.describe(), " on device ", stream.device->ordinal, ": ", refusal));
+    on_failure_(*stream.device, text(work.describe(), " on device ", stream.device->ordinal, ": ", refusal));
   } else if (work.body && !is_lost) {
     if (work.tells_host) order_.see(work.point);
     lock.unlock();

@@ -60,7 +60,7 @@ void create(Session& session, CUcontext* context, unsigned flags, CUdevice devic
   required(context, "context");
   Device& on = session.driver.devices.find(device);
   if ((flags & ~kContextFlags) != 0) invalid("context flags ", flags, " are unknown");
-  const Context& made = session.driver.contexts.create(on, false, flags);
+  const Context& made = session.driver.create_context(on, false, flags);
   Contexts::stack().push_back(made.handle);
   *context = as_handle(made);
 }
@@ -71,9 +71,9 @@ MEMLAKE_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice de
   return enter(Call::cuDevicePrimaryCtxRetain, MEMLAKE_CALLER, [&](Session& session) {
     required(context, "context");
     Device& on = session.driver.devices.find(device);
-    if (on.primary_context == 0) on.primary_context = session.driver.contexts.create(on, true, on.primary_flags).handle;
+    const std::uint64_t primary = session.driver.primary_context(on);
     ++on.primary_retains;
-    *context = reinterpret_cast<CUcontext>(on.primary_context);
+    *context = reinterpret_cast<CUcontext>(primary);
   });
 }
 

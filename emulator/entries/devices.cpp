@@ -15,6 +15,8 @@ void copy_text(char* out, int length, const std::string& value, const char* name
   std::snprintf(out, static_cast<std::size_t>(length), "%s", value.c_str());
 }
 
+constexpr int kComputeMode = 20;  // the attribute that an administrator sets (NVML)
+
 enum P2pAttribute { kPerformanceRank = 1, kAccessSupported = 2, kNativeAtomic = 3, kArrayAccess = 4 };
 
 }  // namespace
@@ -57,9 +59,11 @@ MEMLAKE_EXPORT CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
 MEMLAKE_EXPORT CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
   return enter(Call::cuDeviceGetAttribute, MEMLAKE_CALLER, [&](Session& session) {
     required(value, "value");
-    const auto found = session.driver.devices.find(device).attribute(attribute, session.driver.version());
+    const Device& asked = session.driver.devices.find(device);
+    const auto found = asked.attribute(attribute, session.driver.version());
     if (!found) invalid("device attribute ", +attribute, " is unknown");
-    *value = *found;
+    const unsigned mode = session.driver.devices.board(asked.number).compute_mode;
+    *value = attribute == kComputeMode ? static_cast<int>(mode) : *found;
   });
 }
 

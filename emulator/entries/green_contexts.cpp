@@ -83,7 +83,7 @@ MEMLAKE_EXPORT CUresult cuGreenCtxCreate(CUgreenCtx* context, CUdevResourceDesc 
     if (resource.device != device)
       refuse(CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION, "the resource is of device ", resource.device,
              ", the green context of device ", device);
-    if (on.primary_context == 0) on.primary_context = driver.contexts.create(on, true, on.primary_flags).handle;
+    driver.primary_context(on);
     ++on.primary_retains;
     *context = as_handle(driver.contexts.create_green(on, resource));
   });

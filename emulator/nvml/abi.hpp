@@ -91,6 +91,49 @@ struct Uuid {
   };
 };
 
+struct Capabilities {
+  unsigned version;
+  unsigned mask;
+};
+inline constexpr unsigned kCapabilitiesV1 = sizeof(Capabilities) | (1U << 24);
+
+/// The identifier of a device that is unique among all devices.
+struct Pdi {
+  unsigned version;
+  unsigned long long value;
+};
+inline constexpr unsigned kPdiV1 = sizeof(Pdi) | (1U << 24);
+
+/// The beginning of nvmlGridLicensableFeatures_t; the features follow.
+struct GridFeatures {
+  int is_supported;
+  unsigned count;
+};
+
+struct FieldValue {
+  unsigned id;
+  unsigned scope;
+  long long timestamp;
+  long long latency;
+  unsigned type;  ///< of the value; 1: unsigned int
+  int result;     ///< of this field
+  union {
+    unsigned number;
+    unsigned long long bytes;
+  } value;
+};
+
+using EventSet = struct nvmlEventSet_st*;
+
+struct EventData {
+  DeviceHandle device;
+  unsigned long long type;
+  unsigned long long data;
+  unsigned gpu_instance;
+  unsigned compute_instance;
+};
+
+static_assert(sizeof(Capabilities) == 8 && sizeof(Pdi) == 16 && sizeof(FieldValue) == 40 && sizeof(EventData) == 32);
 static_assert(sizeof(MemoryV2) == 40 && sizeof(PciInfo) == 68 && sizeof(PciInfoV2) == 52 && sizeof(ProcessV1) == 16);
 static_assert(sizeof(Process) == 24 && sizeof(DriverBranch) == 84 && sizeof(Uuid) == 52);
 

@@ -256,10 +256,6 @@ MEMLAKE_EXPORT Result nvmlDeviceGetBrand(DeviceHandle device, unsigned* brand) {
   return with_gpu(device, [&](Driver&, const Gpu&) { return put(brand, 0U); });  // unknown
 }
 
-MEMLAKE_EXPORT Result nvmlDeviceGetComputeMode(DeviceHandle device, unsigned* mode) {
-  return with_gpu(device, [&](Driver&, const Gpu&) { return put(mode, 0U); });  // several contexts may use it
-}
-
 MEMLAKE_EXPORT Result nvmlDeviceGetMemoryBusWidth(DeviceHandle device, unsigned* bits) {
   return with_gpu(device, [&](Driver&, const Gpu&) { return put(bits, static_cast<unsigned>(attribute(kBusWidth))); });
 }

@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 
 from helpers.processes import run_python
-from memlake import vmm
+from memlake import DriverError, emulator, vmm
 from memlake.libraries import cuda_library_directory, emulator_library
 
 LISTS = Path(__file__).parents[3] / "emulator" / "nvml"
 
 UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND, INSUFFICIENT_SIZE = 1, 2, 3, 6, 7
+NO_PERMISSION, TIMEOUT = 4, 10
 ARGUMENT_VERSION_MISMATCH, SYSTEM = 25, 50
+PROHIBITED, COMPUTE_MODE, DEVICE_UNAVAILABLE = 2, 20, 46
+NVLINK_COUNT, TOTAL_ENERGY, XID_ERROR = 91, 83, 8
 
 
 @pytest.fixture
@@ -168,3 +171,96 @@ def test_hidden_devices_are_listed():
     environment = {"MEMLAKE_EMULATOR": "devices=3,backing=none", "CUDA_VISIBLE_DEVICES": "2"}
     done = run_python(program, cuda_library_directory(), **environment)
     assert done.stdout.split() == ["3", "1", "3"], done.stderr
+
+
+def number_from(function, handle):
+    number = ctypes.c_uint(77)
+    assert function(handle, ctypes.byref(number)) == 0
+    return number.value
+
+
+def test_a_board_has_no_fan_and_is_no_part_of_another_device(nvml, gpu):
+    handle = handle_of(nvml, gpu)
+    assert number_from(nvml.nvmlDeviceGetNumFans, handle) == 0
+    assert number_from(nvml.nvmlDeviceGetVirtualizationMode, handle) == 0
+    assert number_from(nvml.nvmlDeviceGetPcieReplayCounter, handle) == 0
+    assert nvml.nvmlDeviceGetNumFans(handle, None) == INVALID_ARGUMENT
+    assert nvml.nvmlDeviceGetNumFans(None, ctypes.byref(ctypes.c_uint())) == INVALID_ARGUMENT
+
+
+def test_what_an_administrator_sets_is_kept_and_acts(nvml, memlake_emulator):
+    with memlake_emulator.emulate(devices=2, memory="64MiB") as (gpu, other):
+        handle, cuda, mode = handle_of(nvml, gpu), ctypes.CDLL(emulator_library()), ctypes.c_int(-1)
+        if os.geteuid() != 0:
+            assert nvml.nvmlDeviceSetComputeMode(handle, PROHIBITED) == NO_PERMISSION
+            assert nvml.nvmlDeviceSetPersistenceMode(handle, 1) == NO_PERMISSION
+            return
+        assert nvml.nvmlDeviceSetPersistenceMode(handle, 2) == INVALID_ARGUMENT
+        assert nvml.nvmlDeviceSetPersistenceMode(handle, 1) == 0
+        assert number_from(nvml.nvmlDeviceGetPersistenceMode, handle) == 1
+        assert number_from(nvml.nvmlDeviceGetPersistenceMode, handle_of(nvml, other)) == 0
+        assert nvml.nvmlDeviceSetComputeMode(handle, 1) == NOT_SUPPORTED
+        assert nvml.nvmlDeviceSetComputeMode(handle, PROHIBITED) == 0
+        assert number_from(nvml.nvmlDeviceGetComputeMode, handle) == PROHIBITED
+        assert cuda.cuDeviceGetAttribute(ctypes.byref(mode), COMPUTE_MODE, gpu.ordinal) == 0
+        assert mode.value == PROHIBITED
+        context = ctypes.c_void_p()
+        assert cuda.cuCtxCreate_v2(ctypes.byref(context), 0, gpu.ordinal) == DEVICE_UNAVAILABLE
+        assert cuda.cuCtxCreate_v2(ctypes.byref(context), 0, other.ordinal) == 0
+        assert cuda.cuCtxDestroy_v2(context) == 0
+        assert nvml.nvmlDeviceSetComputeMode(handle, 0) == 0
+        assert cuda.cuCtxCreate_v2(ctypes.byref(context), 0, gpu.ordinal) == 0
+        assert cuda.cuCtxDestroy_v2(context) == 0
+
+
+class FieldValue(ctypes.Structure):
+    _fields_ = [
+        ("id", ctypes.c_uint),
+        ("scope", ctypes.c_uint),
+        ("timestamp", ctypes.c_longlong),
+        ("latency", ctypes.c_longlong),
+        ("type", ctypes.c_uint),
+        ("result", ctypes.c_int),
+        ("value", ctypes.c_ulonglong),
+    ]
+
+
+def test_each_field_says_whether_it_is_supported(nvml, gpu):
+    handle, fields = handle_of(nvml, gpu), (FieldValue * 2)()
+    fields[0].id, fields[1].id, fields[0].value = NVLINK_COUNT, TOTAL_ENERGY, 7
+    assert nvml.nvmlDeviceGetFieldValues(handle, 2, fields) == 0
+    assert [(field.result, field.value) for field in fields] == [(0, 0), (NOT_SUPPORTED, 0)]
+    assert fields[1].timestamp >= fields[0].timestamp > 0
+    assert nvml.nvmlDeviceGetFieldValues(handle, 0, None) == 0
+    assert nvml.nvmlDeviceGetFieldValues(handle, 1, None) == INVALID_ARGUMENT
+
+
+class EventData(ctypes.Structure):
+    _fields_ = [
+        ("device", ctypes.c_void_p),
+        ("type", ctypes.c_ulonglong),
+        ("data", ctypes.c_ulonglong),
+        ("instances", ctypes.c_uint * 2),
+    ]
+
+
+def test_a_context_that_work_has_lost_is_an_event(nvml, memlake_emulator):
+    with memlake_emulator.emulate(devices=2, memory="64MiB") as gpus:
+        handles = [handle_of(nvml, gpu) for gpu in gpus]
+        events, data, kinds = ctypes.c_void_p(), EventData(), ctypes.c_ulonglong()
+        assert nvml.nvmlDeviceGetSupportedEventTypes(handles[0], ctypes.byref(kinds)) == 0
+        assert kinds.value == XID_ERROR
+        assert nvml.nvmlEventSetCreate(ctypes.byref(events)) == 0
+        for handle in handles:
+            assert nvml.nvmlDeviceRegisterEvents(handle, ctypes.c_ulonglong(XID_ERROR), events) == 0
+        assert nvml.nvmlDeviceRegisterEvents(handles[0], ctypes.c_ulonglong(1), events) == NOT_SUPPORTED
+        assert nvml.nvmlEventSetWait_v2(events, ctypes.byref(data), 1) == TIMEOUT
+        segment = vmm.Segment.create(gpus[1], "2MiB", access=())
+        emulator.launch(gpus[1], "bad work", writes=[(segment.address, 8)])
+        assert nvml.nvmlEventSetWait_v2(events, ctypes.byref(data), 600_000) == 0
+        assert (data.device, data.type, data.data) == (handles[1].value, XID_ERROR, 31)
+        assert nvml.nvmlEventSetWait_v2(events, ctypes.byref(data), 0) == TIMEOUT
+        assert nvml.nvmlEventSetFree(events) == 0
+        assert nvml.nvmlEventSetFree(events) == INVALID_ARGUMENT
+        with pytest.raises(DriverError, match="700"):
+            gpus[1].synchronize()
