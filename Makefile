@@ -29,16 +29,20 @@ TESTERS_INSTALLED := $(VENV)/testers.stamp
 CLIENTS_INSTALLED := $(VENV)/clients.stamp
 TORCH_INSTALLED := $(VENV)/torch.stamp
 NUMBA_INSTALLED := $(VENV)/numba.stamp
+TINYGRAD_INSTALLED := $(VENV)/tinygrad.stamp
 CLUSTERS_INSTALLED := $(VENV)/clusters.stamp
 LINTERS_INSTALLED := $(VENV)/linters.stamp
 SITE_TOOLS_INSTALLED := $(VENV)/site_tools.stamp
+
+# Packages of other projects, for the tests that use them.
+CLIENTS := clients torch-client torch-viewer numba-client tinygrad-client cluster-clients
 
 LINTS := $(addprefix lint-,ruff mypy clang-format layers guards file-length words docs rows policies assets cli stub)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-python test-native test-gpu test-hardware peers peers-figures suites torch-shims
-.PHONY: clients torch-client torch-viewer numba-client cluster-clients
+.PHONY: $(CLIENTS)
 .PHONY: bench lint $(LINTS) format stub policies cli docs wheel report-assets pictures sanitize clean
 
 help: ## list what make can do here
@@ -51,7 +55,7 @@ demo: $(PACKAGE_INSTALLED) ## build, ask which allocator makes a job fit on 64 G
 
 test: test-native test-python ## build, and run the whole test-suite (C++ and Python)
 
-test-python: $(PACKAGE_INSTALLED) $(TESTERS_INSTALLED) clients torch-client torch-viewer numba-client cluster-clients ## only the Python tests
+test-python: $(PACKAGE_INSTALLED) $(TESTERS_INSTALLED) $(CLIENTS) ## only the Python tests
 	@echo "memlake: running the Python tests"
 	@$(BIN)/python -m pytest
 
@@ -219,6 +223,11 @@ numba-client: clients
 	@test -e $(NUMBA_INSTALLED) || { $(QUIETLY) $(LOGS)/numba.log "installing numba-cuda" \
 	  $(PIP) --retries 1 install "numba-cuda==0.30.4" filecheck 2>/dev/null && touch $(NUMBA_INSTALLED); } || \
 	  echo "memlake: numba-cuda cannot be installed here, so its tests will be skipped"
+
+tinygrad-client: $(PACKAGE_INSTALLED)
+	@test -e $(TINYGRAD_INSTALLED) || { $(QUIETLY) $(LOGS)/tinygrad.log "installing tinygrad" \
+	  $(PIP) --retries 1 install "tinygrad==0.14.0" 2>/dev/null && touch $(TINYGRAD_INSTALLED); } || \
+	  echo "memlake: tinygrad cannot be installed here, so its test will be skipped"
 
 # Dask and Ray, for the tests of sweeps on clusters, and pyarrow for their tables.
 cluster-clients: $(PACKAGE_INSTALLED)

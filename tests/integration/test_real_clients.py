@@ -145,6 +145,16 @@ def test_arrays_of_numba_are_memory_of_a_pool(tmp_path: Path) -> None:
     assert_nothing_left(ledger, "allocations", "chunks", "mappings")
 
 
+@pytest.mark.skipif(not is_installed("tinygrad"), reason="tinygrad is not installed (pip install tinygrad)")
+def test_tinygrad_allocates_copies_and_reuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEV", "CUDA")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # where it keeps what it has compiled
+    printed, ledger = run_on_emulator("tinygrad_tensors.py", tmp_path / "ledger.json", "--devices=2", "--memory=64MiB")
+    assert printed.splitlines() == ["copied both ways", "copied to another device", "reused", "freed"]
+    assert_nothing_left(ledger, "allocations", "host_allocations")
+    assert ledger["calls"]["cuMemAlloc"] == 2
+
+
 @pytest.mark.skipif(not is_installed("pynvml"), reason="nvidia-ml-py cannot be installed here")
 def test_nvidia_ml_py_sees_the_memory_that_the_process_holds(tmp_path: Path) -> None:
     printed, ledger = run_on_emulator("nvidia_ml_py.py", tmp_path / "ledger.json", "--devices=2", "--memory=64MiB")
