@@ -249,7 +249,10 @@ std::uint64_t end_of_elf(Bytes tables) {
   return end;
 }
 
-bool is_relocatable(Bytes file) { return file.number<std::uint16_t>(kType, "the header") == kTypeRelocatable; }
+bool is_relocatable(Bytes file) {
+  return file.number<std::uint16_t>(kType, "the header") == kTypeRelocatable &&
+         file.number<std::uint16_t>(kMachine, "the header") == kMachineCuda;
+}
 
 Image read_cubin(Bytes file) {
   if (!is_elf(file) || file.size() < kElfHeaderBytes || file.data()[4] != 2 || file.data()[5] != 1)

@@ -99,6 +99,15 @@ def test_a_bad_image_is_refused(world: World, expect: Expectations, image: bytes
         expect("load", code.load(world, image)[0], answer, "I")
 
 
+@pytest.mark.emulator_only("the sentence is the emulator's")
+def test_a_host_object_is_not_called_a_cubin(world: World, expect: Expectations) -> None:
+    # Offset 16 of an ELF file has its type, 1 for relocatable; offset 18 its machine.
+    for machine, sentence in ((190, "the cubin is relocatable"), (62, "an ELF file for machine 62")):
+        image = code.CUBIN[:16] + (1).to_bytes(2, "little") + machine.to_bytes(2, "little") + code.CUBIN[20:]
+        expect("load", code.load(world, image)[0], Result.INVALID_IMAGE, "I")
+        expect.that(sentence, sentence in world.driver.last_error(), "I")
+
+
 @pytest.mark.emulator_only(NEEDS_SM_80)
 def test_code_for_another_architecture_is_refused(world: World, expect: Expectations) -> None:
     newer = code.PTX.replace(b"sm_70", b"sm_90")
