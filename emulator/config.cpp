@@ -44,7 +44,7 @@ constexpr unsigned kNvidiaRelaxes = 0b1111111U & ~(1U << static_cast<unsigned>(S
 
 constexpr std::string_view kKeys =
     "devices, memory, granularity, recommended, peers, profile, relax, backing, streams, aliasing, lacks, fabric, "
-    "pool_segment, driver, poison, kernels, name, report, ledger";
+    "pool_segment, driver, poison, kernels, name, explain, report, ledger";
 
 std::uint64_t parse_number(std::string_view key, std::string_view value, std::string_view what) {
   std::uint64_t number = 0;
@@ -219,6 +219,8 @@ GroupConfig parse_config(std::string_view config) {
       device.kernels = parse_choice<Kernels>(key, value, {{"refuse", Kernels::refuse}, {"skip", Kernels::skip}});
     } else if (key == "name") {
       device.name = value;
+    } else if (key == "explain") {
+      group.explains = parse_choice<bool>(key, value, {{"on", true}, {"off", false}});
     } else if (key == "report") {
       group.report_at_exit = parse_choice<bool>(key, value, {{"exit", true}, {"off", false}});
     } else if (key == "ledger") {

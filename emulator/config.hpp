@@ -84,6 +84,7 @@ struct GroupConfig {
   std::vector<Sizes> sizes;              ///< of each device
   std::vector<std::vector<bool>> peers;  ///< peers[i][j]: device i of the group can access the memory of device j
   std::optional<int> driver_version;
+  bool explains = false;  ///< each refused call writes its sentence to stderr
   bool report_at_exit = false;
   std::string ledger_file;
 

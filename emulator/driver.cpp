@@ -50,6 +50,7 @@ void Driver::read_environment() {
   if (const char* config = std::getenv("MEMLAKE_EMULATOR"); config != nullptr && *config != '\0')
     first_ = parse_config(config);
   has_read_environment_ = true;
+  if (first_ && first_->explains) ledger.explain_refusals();  // also NVML's, which may come before cuInit
 }
 
 int Driver::version() const {
@@ -108,6 +109,7 @@ int Driver::add_group(const GroupConfig& group, bool is_first) {
   const int first = list == nullptr ? devices.add(group) : devices.add(group, visible_devices(list, group.devices));
   version_ = group.driver_version.value_or(has_open ? version_ : kNewestDriver);
   static bool is_registered = false;
+  if (group.explains) ledger.explain_refusals();
   g_reports_at_exit = g_reports_at_exit || group.report_at_exit;
   if (!group.ledger_file.empty()) ledger_file() = group.ledger_file;
   if (!is_registered && (g_reports_at_exit || !ledger_file().empty())) {
@@ -118,8 +120,6 @@ int Driver::add_group(const GroupConfig& group, bool is_first) {
   return first;
 }
 
-void Driver::destroy_context(Lock& lock, Context& context) {
-  // First the program has it no more, then its work ends: meanwhile other threads call in.
 Context& Driver::create_context(Device& device, bool is_primary, unsigned flags) {
   if (devices.board(device.number).compute_mode == Board::prohibited)
     refuse(CUDA_ERROR_DEVICE_UNAVAILABLE, "the compute mode of device ", device.ordinal, " prohibits contexts");
@@ -131,6 +131,8 @@ std::uint64_t Driver::primary_context(Device& device) {
   return device.primary_context;
 }
 
+void Driver::destroy_context(Lock& lock, Context& context) {
+  // First the program has it no more, then its work ends: meanwhile other threads call in.
   context.is_ending = true;
   if (context.is_primary) context.device->primary_context = 0;
   for (const auto& [handle, stream] : streams.all())

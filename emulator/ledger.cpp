@@ -38,6 +38,10 @@ void Ledger::note_violation(const Origin& origin, int code, const std::string& s
   std::fprintf(stderr, "memlake emulator: contract violation in %s: %s\n", origin.call, sentence.c_str());
 }
 
+void Ledger::explain(const char* call, int code, const std::string& sentence) const {
+  if (explains_) std::fprintf(stderr, "memlake emulator: %s returned %d: %s\n", call, code, sentence.c_str());
+}
+
 void Ledger::note_warning(const Origin& origin, const std::string& sentence) {
   warn(warnings_, origin, cuda::CUDA_SUCCESS, sentence);
 }

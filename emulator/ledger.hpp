@@ -55,6 +55,11 @@ class Ledger {
   /// A warning about a function that is not emulated: once for each function, because a program may call it in a loop.
   void note_unemulated(Call call, const Origin& origin, const std::string& sentence);
 
+  /// Every later refusal is written to stderr (explain=on).
+  void explain_refusals() { explains_ = true; }
+  /// Writes a refusal if that was asked for. Lock-free.
+  void explain(const char* call, int code, const std::string& sentence) const;
+
   void reset();
 
   [[nodiscard]] std::map<std::string, std::uint64_t> calls() const;
@@ -67,6 +72,7 @@ class Ledger {
   std::vector<Remark> violations_;
   std::vector<Remark> warnings_;
   std::set<Call> unemulated_;  // functions that have a warning
+  std::atomic<bool> explains_ = false;
 };
 
 }  // namespace memlake::emulator

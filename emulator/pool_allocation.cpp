@@ -28,7 +28,7 @@ std::uint64_t Pools::allocate(Pool& pool, std::uint64_t bytes, Stream& stream, c
     // A pool of host memory belongs to no device; the stream's device says how doubtful calls are answered.
     const Device& judge = pool.device != nullptr ? *pool.device : *stream.device;
     if (pool.relaxes(Switch::alloc_async_zero) || judge.config.relaxes(Switch::alloc_async_zero)) return 0;
-    invalid("0 bytes: what a driver answers to that is not known; do not ask for them");
+    invalid("0 bytes: some drivers allow this and others do not; do not ask for them");
   }
   const std::uint64_t total = pool.memory->supply().total();
   if (bytes > total) refuse(CUDA_ERROR_OUT_OF_MEMORY, "there are ", total, " bytes in all, ", bytes, " were asked for");

@@ -32,7 +32,8 @@ CUresult check_phase(Need need) {
   return CUDA_SUCCESS;
 }
 
-CUresult answer(const Refusal& refusal) {
+CUresult answer(const Origin& origin, const Refusal& refusal) {
+  Driver::instance().ledger.explain(origin.call, refusal.code, refusal.sentence);
   last_error() = {refusal.sentence, false};
   return refusal.code;
 }

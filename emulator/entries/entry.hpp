@@ -66,7 +66,7 @@ class CountedCall {
 /// The result of a call that must fail before its arguments are checked; CUDA_SUCCESS to continue.
 CUresult check_phase(Need need);
 
-CUresult answer(const Refusal& refusal);
+CUresult answer(const Origin& origin, const Refusal& refusal);
 CUresult answer(Driver& driver, const Origin& origin, const Violation& violation);
 CUresult answer(const Origin& origin, const std::exception& error);
 
@@ -113,13 +113,13 @@ CUresult enter(Call call, const void* caller, Body&& body, Need need = Need::ini
     } catch (const ContextLost& lost) {
       if (!session.lock.owns_lock()) session.lock.lock();
       driver.streams.see_lost(session.lock, lost.context);
-      return answer(lost);
+      return answer(origin, lost);
     } catch (const Violation& violation) {
       if (!session.lock.owns_lock()) session.lock.lock();
       return answer(driver, origin, violation);
     }
   } catch (const Refusal& refusal) {
-    return answer(refusal);
+    return answer(origin, refusal);
   } catch (const std::exception& error) {
     return answer(origin, error);
   }

@@ -40,6 +40,13 @@ Result init(unsigned flags) {
       false);
 }
 
+Result not_supported(const char* function) {
+  return enter([&](Driver& driver) {
+    driver.ledger.explain(function, NOT_SUPPORTED, "emulated devices do not have this");
+    return NOT_SUPPORTED;
+  });
+}
+
 }  // namespace
 
 int& initialisations() {
@@ -111,10 +118,8 @@ MEMLAKE_EXPORT Result nvmlSystemGetProcessName(unsigned pid, char* name, unsigne
 }
 
 // Functions without an emulation: the devices do not have the feature.
-#define N(name)                                          \
-  MEMLAKE_EXPORT Result name() {                         \
-    return enter([](Driver&) { return NOT_SUPPORTED; }); \
-  }
+#define N(name) \
+  MEMLAKE_EXPORT Result name() { return not_supported(#name); }
 #include "nvml/unsupported.inc"
 #undef N
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SETTINGS = ("--devices", "2", "--memory", "8GiB", "--kernels", "skip")
-"""The emulated devices of every suite; the profile is strict. Kernels are loaded and launched, and compute nothing."""
+SETTINGS = ("--devices", "2", "--memory", "8GiB", "--kernels", "skip", "--explain")
+"""The emulated devices of every suite; the profile is strict. Kernels are loaded and launched, and compute nothing. The
+emulator says why it refuses a call, which the signs of reasons look for."""
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,7 @@ def add_to(commands: _Commands) -> None:
         help='"refuse" launches of kernels, or "skip": check and queue them, compute nothing (default: %(default)s)',
     )
     report = parser.add_argument_group("report")
+    report.add_argument("--explain", action="store_true", help="print why a call is refused, at each refusal")
     report.add_argument("--report", action="store_true", help="print the ledger to stderr when the program ends")
     report.add_argument("--ledger", metavar="FILE", help="write the ledger to a file, as JSON, when the program ends")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program and its arguments")
@@ -178,6 +179,8 @@ def _settings(arguments: argparse.Namespace) -> str:
         **chosen,
     )
     text = config.to_text()
+    if arguments.explain:
+        text += ",explain=on"
     if arguments.report:
         text += ",report=exit"
     if arguments.ledger is not None:

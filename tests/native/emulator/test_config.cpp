@@ -108,7 +108,7 @@ TEST(devices_of_a_group_may_differ_in_their_sizes) {
 TEST(every_wrong_word_of_the_configuration_is_named_with_what_is_possible) {
   const std::string keys =
       "devices, memory, granularity, recommended, peers, profile, relax, backing, streams, aliasing, lacks, fabric, "
-      "pool_segment, driver, poison, kernels, name, report, ledger";
+      "pool_segment, driver, poison, kernels, name, explain, report, ledger";
   expect_refusal("colour=red", "unknown key 'colour'; the keys are " + keys);
   expect_refusal("=1", "unknown key ''; the keys are " + keys);
   expect_refusal("devices", "'devices' has no value; write key=value, with keys " + keys);

@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,25 @@ def test_the_ledger_is_printed_or_written_when_the_program_ends(tmp_path):
     assert done.returncode == 7
     assert "ledger at exit" in done.stderr
     assert json.loads(file.read_text())["calls"]["cuInit"] == 1
+
+
+def test_refused_calls_are_explained_when_they_happen():
+    program = """
+        import ctypes
+        cuda, nvml = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL("libnvidia-ml.so.1")
+        nvml.nvmlInit_v2(), nvml.nvmlDeviceGetTemperature(), cuda.cuInit(0), cuda.cuDeviceGetCount(None), cuda.cuInit(0)
+    """
+    lines = {
+        explain: emulate(*explain, "--", sys.executable, "-c", textwrap.dedent(program)).stderr.splitlines()
+        for explain in ((), ("--explain",))
+    }
+    assert lines == {
+        (): [],
+        ("--explain",): [
+            "memlake emulator: nvmlDeviceGetTemperature returned 3: emulated devices do not have this",
+            "memlake emulator: cuDeviceGetCount returned 1: count is NULL",
+        ],
+    }
 
 
 @pytest.mark.parametrize(
