@@ -84,7 +84,8 @@ class Pool {
   /// The space of the graph pool on a device of the pool; `make` makes it if there is none. pre: a graph uses it.
   Space& graph_space(GraphPoolId id, std::size_t device_number, const GraphSpaceMaker& make);
   /// Releases the free memory of graph pools that no graph uses any more; false if none was released. `may_wait`: also
-  /// of those whose graphs may still run; the host waits for the devices then. `only`: of this graph pool alone.
+  /// of those whose graphs may still run; the host waits for the devices then. `only`: of this graph pool alone; the host
+  /// then also waits for the streams that use what was freed there.
   bool release_ended_graphs(bool may_wait, std::optional<GraphPoolId> only = std::nullopt);
 
   /// Sets an earlier state of the graph pool again: frees `live`, which are all its live blocks, and returns the blocks
@@ -245,6 +246,8 @@ class Pool {
   /// Whether free() of the block leaves no stream behind that still uses it.
   bool is_used_by_its_stream_alone(const Block& live);
   [[nodiscard]] Bytes held_by_graphs() const;
+  /// Whether no graph uses the graph pool, and a block that was freed there waits for a stream.
+  [[nodiscard]] bool is_awaited(GraphPoolId id) const;
   /// Free memory that graphs use, except that of one space.
   [[nodiscard]] Bytes kept_for_graphs(const Space* except) const;
   void check_graphs(InvariantReport& report) const;

@@ -77,6 +77,16 @@ Space& Pool::graph_space(GraphPoolId id, std::size_t device_number, const GraphS
   return add_space(make(graph_pool), false);
 }
 
+bool Pool::is_awaited(GraphPoolId id) const {
+  const GraphPool* graph_pool = find_graph_pool(id);
+  if (awaited_count_ == 0 || graph_pool == nullptr || graph_pool->uses > 0) return false;
+  bool is_found = false;
+  for (const auto& space : spaces_)
+    if (space->graph_pool().get() == graph_pool)
+      space->for_each([&](const Block& block) { is_found = is_found || block.state == BlockState::pending; });
+  return is_found;
+}
+
 bool Pool::release_ended_graphs(bool may_wait, std::optional<GraphPoolId> only) {
   if (graph_pools_.empty()) return false;
   const RelaxedCapture relaxed(events_.driver());
@@ -94,6 +104,7 @@ bool Pool::release_ended_graphs(bool may_wait, std::optional<GraphPoolId> only) 
     static_cast<void>(events_.wait_for_devices(end));
   }
   const Bytes before = held().now;
+  if (may_wait && only && is_awaited(*only)) wait_for_events();
   for (const auto& space : spaces_) {
     const GraphPool* graph_pool = space->graph_pool().get();
     if (graph_pool == nullptr || graph_pool->keeps_memory() || !is_meant(graph_pool->id)) continue;

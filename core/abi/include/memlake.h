@@ -306,7 +306,7 @@ MEMLAKE_API int memlake_pool_restore_graph(memlake_pool* pool, uint64_t first, u
 MEMLAKE_API int memlake_pool_set_captured(memlake_pool* pool, uint64_t first, uint64_t second, int is_captured);
 
 /* Since version 4. Gives the free memory of a graph pool back that no graph uses any more, behind a wait for the
- * device, unless a capture forbids that. Nothing happens if a graph uses it, or if there is none. */
+ * device and for the streams that use what was freed there, unless a capture forbids that. Nothing happens if a graph uses it, or if there is none. */
 MEMLAKE_API int memlake_pool_empty_graph(memlake_pool* pool, uint64_t first, uint64_t second);
 
 /* ---- PyTorch ----

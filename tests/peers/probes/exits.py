@@ -153,3 +153,106 @@ def workers_of_a_loader():
     kept.append(taken(MIB))
     loader = DataLoader(TensorDataset(torch.zeros(64, 8)), batch_size=8, num_workers=2, pin_memory=True)
     return [list(batch.cuda(non_blocking=True).shape) for (batch,) in loader]
+
+
+@probe(fresh=True, books=False)
+def a_live_graph_after_the_installation():
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kept.append(taken(MIB))
+    mode.uninstall()
+    graph.replay()
+    kept.append(graph)
+    return len(kept)
+
+
+@probe(fresh=True, books=False)
+def a_live_pool_after_the_installation():
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        kept.append(taken(MIB))
+    mode.uninstall()
+    kept.append(pool)
+    return len(kept)
+
+
+@probe(fresh=True)
+def private_pools_from_before_the_installation():
+    mode.uninstall()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kept.append(taken(MIB))
+    mode.install()
+    kept.extend((graph, taken(MIB)))
+    return len(kept)
+
+
+@probe(fresh=True)
+def tensors_of_a_dead_pool():
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        kept.append(taken(MIB))
+    del pool
+    torch.cuda.empty_cache()
+    return len(kept)
+
+
+@probe(fresh=True)
+def a_graph_in_a_cycle():
+    gc.disable()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        cycle: list[object] = [graph, taken(MIB)]
+    cycle.append(cycle)
+    return len(cycle)
+
+
+@probe(fresh=True)
+def a_graph_in_an_exit_handler():
+    def capture() -> None:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            kept.append(taken(MIB))
+        graph.replay()
+        kept.append(graph)
+
+    taken(MIB)
+    atexit.register(capture)
+    return "registered"
+
+
+@probe(fresh=True)
+def inside_a_pool():
+    """The program ends inside the block of a pool."""
+    pool = torch.cuda.MemPool()
+    used = torch.cuda.use_mem_pool(pool)
+    used.__enter__()
+    kept.extend((pool, used, taken(MIB)))
+    return len(kept)
+
+
+@probe(fresh=True, books=False)
+def daemons_with_private_pools():
+    """One thread is inside a capture, another inside the block of a pool, until the process ends."""
+    begun, never = threading.Barrier(3), threading.Event()
+
+    def capture() -> None:
+        with torch.cuda.stream(torch.cuda.Stream()):
+            graph = torch.cuda.CUDAGraph()
+            graph.capture_begin(capture_error_mode="thread_local")
+            kept.append(taken(MIB))
+            begun.wait()
+            never.wait()
+
+    def use() -> None:
+        pool = torch.cuda.MemPool()
+        with torch.cuda.stream(torch.cuda.Stream()), torch.cuda.use_mem_pool(pool):
+            kept.append(taken(MIB))
+            begun.wait()
+            never.wait()
+
+    taken(MIB)
+    for work in (capture, use):
+        threading.Thread(target=work, daemon=True).start()
+    begun.wait()
+    return "waiting"

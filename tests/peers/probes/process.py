@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import threading
@@ -128,6 +129,80 @@ def fork_frees():
 
     found = in_a_fork(free)
     return found, torch.cuda.memory_allocated(), kept[0].numel()
+
+
+def private_pools() -> tuple[list[object], list[int]]:
+    """A live graph, a live pool and a dead one, with tensors in each."""
+    graph, pool, dead = torch.cuda.CUDAGraph(), torch.cuda.MemPool(), torch.cuda.MemPool()
+    with torch.cuda.graph(graph):
+        kept: list[object] = [taken(30 * MIB)]
+    for used in (pool, dead):
+        with torch.cuda.use_mem_pool(used):
+            kept.append(taken(30 * MIB))
+    return [*kept, graph, pool], [tensor.data_ptr() for tensor in kept]
+
+
+@probe()
+def fork_ends_private_pools():
+    """A child drops the graphs, the pools and the tensors of its parent; the parent's go on."""
+    kept, _ = private_pools()
+    everything = [kept]
+    del kept
+
+    def drop() -> str:
+        everything.clear()
+        gc.collect()
+        return "dropped"
+
+    found = in_a_fork(drop)
+    everything[0][3].replay()
+    during = torch.cuda.memory_allocated()
+    with torch.cuda.use_mem_pool(everything[0][4]):
+        inside = taken(10 * MIB)
+    count = inside.numel()
+    del inside
+    everything.clear()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    return found, during, count, torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+
+
+@probe()
+def fork_inside_a_pool():
+    """A child leaves the block of a pool, and the parent goes on in it."""
+    pool = torch.cuda.MemPool()
+    used = torch.cuda.use_mem_pool(pool)
+    used.__enter__()
+    kept = [taken(30 * MIB)]
+
+    def leave() -> str:
+        used.__exit__(None, None, None)
+        kept.clear()
+        return "left"
+
+    found = in_a_fork(leave)
+    kept.append(taken(20 * MIB))
+    used.__exit__(None, None, None)
+    outside = taken(30 * MIB)
+    live = sum(segment["allocated_size"] for segment in pool.snapshot())
+    return found, live, outside.numel()
+
+
+@probe(fresh=True)
+def loaders_beside_private_pools():
+    """Workers are forked from a process with live graphs and pools."""
+    from torch.utils.data import DataLoader, TensorDataset
+
+    kept, addresses = private_pools()
+    loader = DataLoader(TensorDataset(torch.zeros(64, 8)), batch_size=8, num_workers=2, persistent_workers=True)
+    shapes = []
+    for _ in range(2):
+        for (batch,) in loader:
+            shapes.append(list(batch.cuda().shape))
+            kept[3].replay()
+    del loader
+    check([tensor.data_ptr() for tensor in kept[:3]] == addresses, "a tensor has moved")
+    return len(shapes), torch.cuda.memory_allocated()
 
 
 @probe()
