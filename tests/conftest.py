@@ -40,11 +40,20 @@ REFUSALS = (
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[pytest.TestReport]:
     result = yield
     if os.environ.get("MEMLAKE_HARDWARE") and call.excinfo is not None and result.failed:
-        said = [line for line in str(call.excinfo.value).splitlines() if any(refusal in line for refusal in REFUSALS)]
-        if said:
+        said = refusal_in(str(call.excinfo.value))
+        if said is not None:
             result.outcome = "skipped"
-            result.longrepr = (str(item.path), item.location[1], f"Skipped: the machine lacks it: {said[0][:200]}")
+            result.longrepr = (str(item.path), item.location[1], f"Skipped: the machine lacks it: {said}")
     return result
+
+
+def refusal_in(text: str) -> str | None:
+    """The sentence of a pool in the text of an error, which may be the output of a program that a test has run."""
+    lines = [line for line in text.replace("\\n", "\n").splitlines() if any(refusal in line for refusal in REFUSALS)]
+    if not lines:
+        return None
+    start = lines[0].rfind("Error: ")
+    return lines[0][start + len("Error: ") if start >= 0 else 0 :].strip()[:300]
 
 
 def pytest_configure(config: pytest.Config) -> None:

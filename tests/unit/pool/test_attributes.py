@@ -164,6 +164,7 @@ def test_the_default_stream_of_a_thread_orders_nothing(manual):
     emulator.step(one, 10)
 
 
+@pytest.mark.needs("virtual_memory")  # a rule of lake
 def test_memory_of_a_busy_stream_serves_another_behind_a_wait_on_the_device(manual):
     pool, one, two = manual
     pool.limit = "30MiB"

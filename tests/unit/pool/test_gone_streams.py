@@ -122,7 +122,7 @@ def test_no_later_call_uses_the_handle(
     "rule", ["reuse_allow_opportunistic", "reuse_allow_internal_dependencies", "reuse_follow_event_dependencies"]
 )
 def test_no_rule_of_reuse_needs_the_handle(gpu: EmulatedDevice, rule: str) -> None:
-    pool = memlake.Pool(gpu)
+    pool = memlake.Pool(gpu, "lake")
     handle = create_stream(gpu)
     use_and_free(pool, handle)
     destroy_stream(handle)
@@ -258,7 +258,7 @@ def test_a_buffer_that_returns_on_its_own_stream_makes_no_driver_call(gpu: Emula
 
 
 def test_streams_that_last_are_asked_at_any_time(gpu: EmulatedDevice) -> None:
-    pool = memlake.Pool(gpu, lasting_streams=True)
+    pool = memlake.Pool(gpu, "lake", lasting_streams=True)
     stream = create_stream(gpu)
     use_and_free(pool, stream)
     with memlake.driver.counting(gpu) as counts:
@@ -269,7 +269,7 @@ def test_streams_that_last_are_asked_at_any_time(gpu: EmulatedDevice) -> None:
 
 
 def test_a_broken_promise_is_a_violation(gpu: EmulatedDevice, memlake_emulator: EmulatorFixture) -> None:
-    pool = memlake.Pool(gpu, lasting_streams=True)
+    pool = memlake.Pool(gpu, "lake", lasting_streams=True)
     stream = create_stream(gpu)
     use_and_free(pool, stream)
     destroy_stream(stream)
@@ -278,7 +278,7 @@ def test_a_broken_promise_is_a_violation(gpu: EmulatedDevice, memlake_emulator: 
 
 
 def test_a_stream_is_not_waited_for_while_a_graph_is_captured(gpu: EmulatedDevice) -> None:
-    pool = memlake.Pool(gpu)
+    pool = memlake.Pool(gpu, "lake")
     gone, capturing = create_stream(gpu), gpu.create_stream()
     use_and_free(pool, gone)
     destroy_stream(gone)

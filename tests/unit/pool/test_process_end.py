@@ -12,7 +12,8 @@ POOL = """
     import memlake
 
     (gpu,) = memlake.emulate(memory="64MiB")
-    pools = [memlake.Pool(gpu, policy) for policy in ("expandable", "caching", "direct")]
+    first = "expandable" if gpu.features["virtual_memory"].has else "caching"
+    pools = [memlake.Pool(gpu, policy) for policy in (first, "caching", "direct")]
     buffers = [pool.allocate("2MiB") for pool in pools for _ in range(2)]
     stream = gpu.create_stream()
     busy = pools[0].allocate("1MiB", stream=stream)
