@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "tools" / "site"
 sys.path.insert(0, str(SITE))
 
-from build_site import settings, without_colons  # noqa: E402
+from build_site import SHIM_TAG, add_shim, loaded_from_a_network, settings, without_colons  # noqa: E402
 from docstring_pages import MODULES, public_names  # noqa: E402
 from markdown_lists import separated  # noqa: E402
 from pages import pages, with_site_links  # noqa: E402
@@ -72,6 +72,36 @@ def test_the_two_colons_of_an_example_in_a_docstring_are_not_shown():
     assert without_colons("<p>::</p><pre>x</pre>") == "<pre>x</pre>"
     assert without_colons("<p>For example::</p>") == "<p>For example:</p>"
     assert without_colons("<code>a::b</code>") == "<code>a::b</code>"
+
+
+def test_what_a_page_loads_from_a_network_is_found():
+    assert loaded_from_a_network(SHIM_TAG) == ["https://unpkg.com/iframe-worker/shim"]
+    assert loaded_from_a_network('<link rel="stylesheet" href="http://a.b/c.css">') == ["http://a.b/c.css"]
+    assert loaded_from_a_network('<a href="https://a.b">a</a><script src="../c.js"></script>') == []
+
+
+def test_pages_get_the_script_of_the_search_from_the_site(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))  # no npm
+    (tmp_path / "assets/javascripts").mkdir(parents=True)
+    (tmp_path / "guides").mkdir()
+    for name in ("index.html", "guides/a.html"):
+        (tmp_path / name).write_text(f"<head>{SHIM_TAG}</head>")
+    add_shim(tmp_path)
+    assert (tmp_path / "guides/a.html").read_text() == (
+        '<head><script src="../assets/javascripts/iframe-worker.js"></script></head>'
+    )
+    assert (tmp_path / "index.html").read_text() == (
+        '<head><script src="assets/javascripts/iframe-worker.js"></script></head>'
+    )
+    assert (tmp_path / "assets/javascripts/iframe-worker.js").exists()
+
+
+def test_another_builder_that_loads_the_script_otherwise_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "assets/javascripts").mkdir(parents=True)
+    (tmp_path / "index.html").write_text("<head></head>")
+    with pytest.raises(SystemExit, match="does not load"):
+        add_shim(tmp_path)
 
 
 def test_the_parts_of_the_menu_that_are_folders_are_filled():

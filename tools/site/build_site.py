@@ -3,6 +3,9 @@
 The builder is Zensical, the successor of Material for MkDocs by the same people; Material itself ends in May 2027. It
 reads the same settings, so that a change of the builder is a change of one command. The site needs no server and loads
 nothing from the network: open build/site/html/index.html. A warning of the builder is an error.
+
+The search runs in a worker, which browsers do not start from a disk. The builder's pages load a script for that from a
+network, so it is put into the site: iframe-worker, of npm.
 """
 
 from __future__ import annotations
@@ -16,9 +19,15 @@ from pathlib import Path
 from pages import PROJECT, pages
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+from npm_package import files_of  # noqa: E402
 SETTINGS = Path(__file__).with_name("site.yml")
 SOURCE = ROOT / "build/site"
 SITE = SOURCE / "html"
+SHIM = "iframe-worker@1.0.4"
+# npm view iframe-worker@1.0.4 dist.integrity
+SHIM_INTEGRITY = "roeaaI+Lg1LJNfgpCjoRe/+WzEjy9+Z08LoEvu85MCPbBjwm+qXz8Ag5U05lHa6V1CysZyGzE0SOkAtSUA5q7Q=="
+SHIM_TAG = '<script src="https://unpkg.com/iframe-worker/shim" type="text/javascript"></script>'
 
 
 def settings(text: str, names: list[str]) -> str:
@@ -50,6 +59,30 @@ def without_colons(html: str) -> str:
     return re.sub(r"\s?::</p>", ":</p>", html.replace("<p>::</p>", ""))
 
 
+def add_shim(site: Path) -> None:
+    """Puts the script that starts workers from a disk into the site, in place of the address that pages load it from."""
+    try:
+        script, licence = files_of(SHIM, SHIM_INTEGRITY, ["package/shim/index.js", "package/LICENSE"])
+    except SystemExit as error:
+        print(f"memlake: {error}; the search of the site will work only from a web server")
+        script, licence = b"", b""
+    folder = site / "assets/javascripts"
+    (folder / "iframe-worker.js").write_bytes(script)
+    (folder / "iframe-worker.LICENSE").write_bytes(licence)
+    for page in site.rglob("*.html"):
+        text = page.read_text()
+        if SHIM_TAG not in text:
+            sys.exit(f"{page.relative_to(site)} does not load {SHIM} as expected, so the search cannot be made to work")
+        up = "../" * (len(page.relative_to(site).parts) - 1)
+        page.write_text(text.replace(SHIM_TAG, f'<script src="{up}assets/javascripts/iframe-worker.js"></script>'))
+
+
+def loaded_from_a_network(html: str) -> list[str]:
+    """Returns the addresses of other machines that a browser loads with a page. A link to click is none."""
+    found: list[str] = re.findall(r'<(?:script|img|iframe|link)\b[^>]*\s(?:src|href)="(https?://[^"]+)"', html)
+    return found
+
+
 def main() -> None:
     """Writes the source of the site and builds it."""
     write_source(ROOT, SOURCE)
@@ -62,6 +95,10 @@ def main() -> None:
         sys.exit(f"the site was not built:\n{said}")
     for page in SITE.glob("reference/python/*.html"):
         page.write_text(without_colons(page.read_text()))
+    add_shim(SITE)
+    for page in SITE.rglob("*.html"):
+        if addresses := loaded_from_a_network(page.read_text()):
+            sys.exit(f"{page.relative_to(SITE)} loads {', '.join(addresses)}, but the site must work without a network")
     print(f"memlake: {sum(1 for _ in SITE.rglob('*.html'))} pages in {SITE.relative_to(ROOT)}/index.html")
 
 
