@@ -78,6 +78,8 @@ class Pool {
   /// that is short of memory releases it, and so does release_cached(). A new graph pool counts as captured. pre: a
   /// graph uses it.
   void set_captured(GraphPoolId id, bool is_captured);
+  /// How many no graph uses any more, and the host must wait before their memory is released.
+  [[nodiscard]] std::size_t ended_graphs_that_may_run() const;
   /// Null if no graph uses it and none of its memory is left.
   [[nodiscard]] const GraphPool* find_graph_pool(GraphPoolId id) const;
   [[nodiscard]] Bytes held_by(const GraphPool& graph_pool) const;

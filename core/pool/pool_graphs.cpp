@@ -14,6 +14,11 @@ const GraphPool* Pool::find_graph_pool(GraphPoolId id) const {
   return found == graph_pools_.end() ? nullptr : found->second.get();
 }
 
+std::size_t Pool::ended_graphs_that_may_run() const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      graph_pools_, [](const auto& entry) { return entry.second->uses == 0 && entry.second->may_run; }));
+}
+
 Bytes Pool::held_by(const GraphPool& graph_pool) const {
   Bytes sum{0};
   for (const auto& space : spaces_)

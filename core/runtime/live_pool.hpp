@@ -416,6 +416,8 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   Space& graph_space(GraphPoolId id, StreamId stream);
   /// Error(invalid_argument) if no graph uses it.
   void require_graph_pool(GraphPoolId id) const;
+  /// If many graph pools have ended since the host waited: waits, and releases their memory.
+  void release_many_ended(std::unique_lock<Lock>& lock);
   /// The path of all allocations by address. `choose`: as for allocate_waiting(), with the number of the stream.
   template <class Choose>
   Address allocate_by_address(Bytes requested, CUstream stream, bool counts_refusal, Choose&& choose);

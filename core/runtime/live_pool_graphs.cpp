@@ -15,17 +15,29 @@ GraphPoolId LivePool::make_graph_pool_id() {
   return {graph_pools_made_, graph_pools_made_};
 }
 
+// A graph pool that ended keeps its memory and a range of addresses as large as the device until the host has waited.
+// During a capture it cannot wait, so what has ended is given back before many have come together. 47 bits of addresses
+// are enough for some hundred ranges of the largest devices.
+constexpr std::size_t kMostEnded = 64;
+
+void LivePool::release_many_ended(std::unique_lock<Lock>& lock) {
+  if (pool_->ended_graphs_that_may_run() < kMostEnded) return;
+  waiting(lock, [&] { return pool_->release_ended_graphs(true); });
+}
+
 void LivePool::use_graph_pool(GraphPoolId id) {
-  const auto lock = open_lock();
+  auto lock = open_lock();
+  release_many_ended(lock);
   pool_->use_graph_pool(id);
 }
 
 std::uint64_t LivePool::begin_graph_requests(GraphPoolId id, RequestFilter takes) {
-  const auto lock = open_lock();
+  auto lock = open_lock();
   if (pool_->policy_space().location() != Location::device)
     throw Error(ErrorKind::config,
                 "the memory of this pool lies on the host, and graph pools have memory of a device; use a pool with "
                 "location=\"device\"");
+  release_many_ended(lock);
   routes_.reserve(routes_.size() + 1);
   pool_->use_graph_pool(id);
   routes_.push_back({++routes_made_, id, std::move(takes)});

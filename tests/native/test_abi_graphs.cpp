@@ -1,5 +1,6 @@
 // Graph pools through the C functions: captures, launches under pressure, threads, and the functions for PyTorch.
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <string>
@@ -357,6 +358,27 @@ PROCESS_TEST(events_name_the_graph_pool_of_the_memory) {
   EXPECT(seen.of_graphs == life);
   EXPECT(seen.of_none == std::vector<std::uint64_t>{MEMLAKE_EVENT_SEGMENT_MAP});
   expect_ok(memlake_pool_free(pool, outside));
+  expect_ok(memlake_pool_destroy(pool));
+}
+
+PROCESS_TEST(graph_pools_that_ended_do_not_come_together_in_large_numbers) {
+  memlake_pool* const pool = make_pool("lake");
+  const cuda::CUstream stream = make_stream();
+  std::uint64_t most = 0;
+  test::reset_calls();
+  for (std::uint64_t number = 1; number <= 300; ++number) {
+    expect_ok(memlake_pool_use_graph(pool, 0, number));
+    begin_capture(stream);
+    void* const block = memlake_pool_try_allocate_in_graph(pool, 0, number, kMiB + 1, stream);
+    EXPECT(block != nullptr);
+    expect_ok(memlake_pool_free(pool, block));
+    end_capture(stream);
+    expect_ok(memlake_pool_release_graph(pool, 0, number, 0));
+    most = std::max(most, stats_of(pool).graph_held);
+  }
+  // The host waits once for 64 of them, so that a capture finds memory and addresses.
+  EXPECT_EQ(most, 64 * 2 * kMiB);
+  EXPECT_EQ(test::driver_calls("cuCtxSynchronize"), 4u);
   expect_ok(memlake_pool_destroy(pool));
 }
 

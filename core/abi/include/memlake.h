@@ -260,7 +260,7 @@ MEMLAKE_API int memlake_pool_end_graph(memlake_pool* pool, uint64_t first, uint6
 
 /* A graph gives the graph pool up: it was launched for the last time. After the last graph the free memory comes back.
  * may_wait: 1: at once, behind a wait for the device, unless a capture forbids that; 0: when the pool is short of
- * memory or gives back what it caches. Allocations that are still live stay valid. Refused: MEMLAKE_ERROR_INVALID_FREE
+ * memory or gives back what it caches, or when another graph pool begins after 64 have ended. Allocations that are still live stay valid. Refused: MEMLAKE_ERROR_INVALID_FREE
  * if no graph uses it, MEMLAKE_ERROR_INVALID_ARGUMENT before memlake_pool_end_graph(). */
 MEMLAKE_API int memlake_pool_release_graph(memlake_pool* pool, uint64_t first, uint64_t second, int may_wait);
 

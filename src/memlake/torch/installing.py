@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from memlake.torch.torch_build import TorchBuild, import_torch, installed_build
 from memlake.units import Size, format_bytes, parse_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from types import ModuleType
 
     from memlake.pool.arguments import Spill
@@ -87,8 +88,8 @@ def install(
     """Makes memlake the allocator of PyTorch's CUDA tensors in this process.
 
     It can be called at any time, also after CUDA has started: tensors that exist keep their memory, and new ones get
-    memory from memlake. Everything else of ``torch.cuda`` works as before. Graphs, ``torch.cuda.MemPool`` and cudagraph
-    trees keep the private pools of PyTorch's own allocator, whose figures are part of all statistics.
+    memory from memlake. Everything else of ``torch.cuda`` works as before. The private pools of graphs,
+    ``torch.cuda.MemPool`` and cudagraph trees get memlake's memory, too, if they are made after the installation.
 
     The first call for a version of PyTorch compiles a small C++ library, which takes some seconds. It is kept in the
     user's cache (``$MEMLAKE_CACHE``, or ``~/.cache/memlake``).
@@ -176,13 +177,15 @@ def _limit_text(limit: Size) -> str:
 def _checked_devices(devices: Iterable[int] | None) -> tuple[int, ...] | None:
     if devices is None:
         return None
-    given = tuple(sorted(set(devices)))
+    if not isinstance(devices, Iterable) or isinstance(devices, str):
+        raise ConfigError(f"devices is a list of PyTorch's indices, such as [0], got {devices!r}")
+    given = list(devices)
     if not given:
         raise ConfigError("devices is empty; leave it out to serve all devices")
     for device in given:
         if not isinstance(device, int) or not 0 <= device < _MOST_DEVICES:
             raise ConfigError(f"a device is PyTorch's index, from 0 to {_MOST_DEVICES - 1}, got {device!r}")
-    return given
+    return tuple(sorted(set(given)))
 
 
 def _install(wanted: Installation) -> None:

@@ -508,3 +508,19 @@ def a_graph_that_is_captured_twice():
     count = second.numel()
     del second, graph
     return count, given_back()
+
+
+@probe()
+def a_thousand_graphs_that_go():
+    """Each graph has a pool of its own, and nobody empties the cache. 128 TiB of addresses are not enough for all."""
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(1600):
+            graph = torch.cuda.CUDAGraph()
+            graph.capture_begin()
+            inside = [taken(3 * MIB), taken(1000)]
+            graph.capture_end()
+            graph.replay()
+            del inside
+            graph.reset()
+    return stat("num_ooms"), given_back()

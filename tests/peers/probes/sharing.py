@@ -6,6 +6,7 @@ the same way.
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
@@ -65,7 +66,25 @@ def goes_on_after_sending():
     del tensor
     torch.cuda.ipc_collect()
     torch.cuda.empty_cache()
+    if mode.uses_memlake() and mode.has_snapshots():
+        require_other_ways()
     return size
+
+
+def require_other_ways() -> None:
+    """Under a policy that cannot send, the error names ways that can."""
+    mode.uninstall()
+    mode.install("caching")
+    for pool in (None, torch.cuda.MemPool()):
+        with torch.cuda.use_mem_pool(pool) if pool is not None else contextlib.nullcontext():
+            tensor = taken(64 * MIB)
+        text = attempt(tensor.untyped_storage()._share_cuda_)["text"]
+        check("MemPool(no_split=True)" in text and "memlake.sharing" in text, f"other words: {text}")
+    apart = torch.cuda.MemPool(no_split=True)
+    with torch.cuda.use_mem_pool(apart):
+        tensor = taken(64 * MIB)
+    found = attempt(tensor.untyped_storage()._share_cuda_)
+    check("memlake" not in str(found), f"PyTorch's own memory is refused by memlake: {found}")
 
 
 def sent_to_a_process(tensor: torch.Tensor, *, uses_memlake: bool = True) -> Any:

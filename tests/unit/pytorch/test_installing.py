@@ -47,7 +47,7 @@ def test_a_wrong_setting_is_an_error_before_the_first_tensor(settings: Any, what
         memlake.torch.Installation.of(*settings, None)
 
 
-@pytest.mark.parametrize("devices", [[], [-1], [64], ["cuda:0"]])
+@pytest.mark.parametrize("devices", [[], [-1], [64], ["cuda:0"], [0, "cuda:1"], 0, "0"])
 def test_wrong_devices_are_refused(devices: Any) -> None:
     with pytest.raises(ConfigError, match="device"):
         memlake.torch.install(devices=devices)

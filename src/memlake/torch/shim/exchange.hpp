@@ -63,9 +63,7 @@ class Exchange {
         },
         &chunks);
     TORCH_CHECK(code == MEMLAKE_OK, "memlake: this tensor cannot be sent to another process by torch.multiprocessing: ",
-                memlake_last_error(),
-                ". Allocate it inside `with torch.cuda.use_mem_pool(torch.cuda.MemPool()):`, or share a buffer with "
-                "memlake.sharing");
+                memlake_last_error(), kOtherWays);
     std::string text = bytes_of(Header{.pid = static_cast<uint64_t>(getpid()), .count = chunks.size()});
     for (const Chunk& chunk : chunks) text += bytes_of(Entry{.size = chunk.size, .fd = chunk.fd.get()});
     ShareableHandle handle{static_cast<std::ptrdiff_t>(offset), std::move(text)};
@@ -96,6 +94,13 @@ class Exchange {
   }
 
  private:
+#if TORCH_VERSION_MINOR >= 10
+  static constexpr const char* kOtherWays =
+      ". Allocate it inside `with torch.cuda.use_mem_pool(torch.cuda.MemPool(no_split=True)):`, whose memory is "
+      "PyTorch's own, or share a buffer with memlake.sharing";
+#else
+  static constexpr const char* kOtherWays = ". Share a buffer with memlake.sharing";
+#endif
   static constexpr char kMagic[8] = {'m', 'e', 'm', 'l', 'a', 'k', 'e', '1'};  // PyTorch's own handles begin otherwise
 
   struct Header {
