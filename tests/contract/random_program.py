@@ -6,11 +6,12 @@ shorter list is a simpler one: that is how hypothesis finds the smallest program
 
 from __future__ import annotations
 
-from ctypes import byref, c_char, c_uint64, c_void_p
+import os
+from ctypes import byref, c_char, c_int, c_uint64, c_void_p
 from typing import TYPE_CHECKING
 
 from contract.stream_model import RELAXED, Node, Stream, StreamModel
-from helpers.abi_graphs import GraphSteps, HostParams, device_copy, row
+from helpers.abi_graphs import DEVICE_LAUNCH, GraphSteps, HostParams, device_copy, row
 from helpers.abi_types import HostFunction, Result
 
 if TYPE_CHECKING:
@@ -335,14 +336,26 @@ class RandomProgram:
     def _is_live(self, nodes: list[Node]) -> bool:
         return all(memory in self.model.memories for node in nodes for memory in node.memories)
 
-    def _instantiate(self, which: int, *_: int) -> None:
+    def _instantiate(self, which: int, flags: int, *_: int) -> None:
         if not self.graphs or len(self.execs) >= 4:
             return
         graph, nodes, _ = self.graphs[which % len(self.graphs)]
-        if self._is_live(nodes):
-            code, handle = self.graph_steps.instantiate(graph)
-            self._compare("cuGraphInstantiateWithFlags", code, 0)
+        if not self._is_live(nodes):
+            return
+        flags = DEVICE_LAUNCH if flags % 3 == 0 else 0
+        is_refused = flags and (not nodes or any(node.tells_host for node in nodes))
+        code, handle = self.graph_steps.instantiate(graph, flags)
+        if self._compare("cuGraphInstantiateWithFlags", code, Result.INVALID_VALUE if is_refused else 0):
             self.execs.append((handle, list(nodes)))
+
+    def _checkpoint(self, action: int, *_: int) -> None:
+        """A running process cannot be checkpointed, restored or unlocked. A lock would run the work of all programs."""
+        name = ("Checkpoint", "Restore", "Unlock")[action % 3]
+        code = getattr(self.driver, f"cuCheckpointProcess{name}")(os.getpid(), None)
+        self._compare(f"cuCheckpointProcess{name}", code, Result.ILLEGAL_STATE)
+        state = c_int(-1)
+        self._compare("the state", self.driver.cuCheckpointProcessGetState(os.getpid(), byref(state)), 0)
+        self.expect.equal("the process is running", state.value, 0, "D")
 
     def _launch(self, which: int, choice: int, *_: int) -> None:
         entry = self._stream(choice, captures=False)

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.abi_graphs import AUTO_FREE_ON_LAUNCH, GraphSteps, HostParams, Memcpy3D, UpdateInfo, device_copy, row
+from helpers.abi_graphs import (
+    AUTO_FREE_ON_LAUNCH,
+    DEVICE_LAUNCH,
+    GraphSteps,
+    HostParams,
+    Memcpy3D,
+    UpdateInfo,
+    device_copy,
+    row,
+)
 from helpers.abi_types import HostFunction, Result
 
 if TYPE_CHECKING:
@@ -16,7 +25,6 @@ if TYPE_CHECKING:
     from contract.expectations import Expectations
     from helpers.abi_world import World
 
-DEVICE_LAUNCH = 4
 INVALID_STRUCTURE, NODE_OPERATION_NOT_SUPPORTED, MULTIPLE_CONTEXTS = 2, 3, 4
 """CUgraphInstantiateResult."""
 UPDATE_NOT_SUPPORTED = 6
