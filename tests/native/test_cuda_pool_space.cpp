@@ -1,5 +1,6 @@
 // The policy driver: every request and every free is one of CUDA's own pool functions, in stream order.
 
+#include <atomic>
 #include <random>
 #include <thread>
 
@@ -44,6 +45,25 @@ using Kept = std::unique_ptr<Lease>;
 Kept keep(Lease&& lease) { return std::make_unique<Lease>(std::move(lease)); }
 
 }  // namespace
+
+TEST(streams_that_go_on_during_a_check_are_no_broken_invariant) {
+  const EmulatedDevices devices("devices=1,memory=256MiB,backing=none");
+  const auto pool = make(devices[0]);
+  pool->set_release_threshold({0});
+  std::atomic<bool> is_over{false};
+  std::thread thread([&] {
+    const OwnStream stream(devices[0]);
+    for (int i = 0; i < 3000; ++i) {
+      Lease lease = take(*pool, MiB * 64, stream.name());
+      fill(*devices[0], lease.address(), 1, MiB * 64, stream.owner->handle());
+      lease.close();
+      devices[0]->synchronize();  // the driver holds less from here on
+    }
+    is_over = true;
+  });
+  while (!is_over) expect_sound(*pool);
+  thread.join();
+}
 
 TEST(every_request_and_every_free_is_the_drivers) {
   const EmulatedDevices devices("devices=1,memory=256MiB");
