@@ -17,7 +17,8 @@ class SeededHash {
  public:
   SeededHash() {
     // Not std::random_device: a static libstdc++ implements it with a function that only the newest glibc has.
-    if (getentropy(secrets_, sizeof secrets_) != 0) throw std::system_error(errno, std::generic_category(), "getentropy");
+    if (getentropy(secrets_, sizeof secrets_) != 0)
+      throw std::system_error(errno, std::generic_category(), "getentropy");
     for (std::uint64_t& secret : secrets_) secret |= 1;
   }
 

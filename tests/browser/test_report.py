@@ -243,7 +243,9 @@ def test_a_file_of_one_moment_says_that_it_has_no_timeline(opened, pages):
     page = opened(path)
     assert "shows one moment and has no history" in text(page, "timeline-text")
     assert "peakunknown: the file has no history" in text(page, "facts")
-    shown = "return [...document.querySelectorAll('.chart')].filter((one) => one.checkVisibility()).map((one) => one.id)"
+    shown = (
+        "return [...document.querySelectorAll('.chart')].filter((one) => one.checkVisibility()).map((one) => one.id)"
+    )
     assert page.run(shown) == []
     assert page.run("return document.getElementById('timeline-tools').checkVisibility()") is False
 
@@ -301,7 +303,8 @@ def test_paper_has_the_moment_of_the_map_and_the_colours_of_the_legend_but_no_bu
     try:
         visible = "return document.getElementById(arguments[0]).checkVisibility()"
         assert page.run(visible, "moment-text")
-        assert not page.run(visible, "moment") and not page.run(visible, "theme")
+        assert not page.run(visible, "moment")
+        assert not page.run(visible, "theme")
         dot = "return getComputedStyle(document.querySelector('#map-legend .dot')).printColorAdjust"
         assert page.run(dot) == "exact"
     finally:

@@ -2,7 +2,7 @@
 
 The viewer is a script. The package of PyTorch 2.0 has it inside; `make torch-viewer` gets it, and d3 from npm. Later
 packages do not have it: their page loads torch/utils/viz/MemoryViz.js of PyTorch's repository from a network. If
-MEMLAKE_MEMORYVIZ names a folder with its scripts and with d3.min.js of the npm package d3, that newer viewer is tried, too.
+MEMLAKE_MEMORYVIZ names a folder with its scripts and with d3.min.js of npm's package d3, that viewer is tried, too.
 """
 
 import base64

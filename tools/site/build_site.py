@@ -21,6 +21,7 @@ from pages import PROJECT, pages
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 from npm_package import files_of  # noqa: E402
+
 SETTINGS = Path(__file__).with_name("site.yml")
 SOURCE = ROOT / "build/site"
 SITE = SOURCE / "html"
@@ -60,7 +61,7 @@ def without_colons(html: str) -> str:
 
 
 def add_shim(site: Path) -> None:
-    """Puts the script that starts workers from a disk into the site, in place of the address that pages load it from."""
+    """Puts the script that starts workers from a disk into the site, and makes the pages load it from there."""
     try:
         script, licence = files_of(SHIM, SHIM_INTEGRITY, ["package/shim/index.js", "package/LICENSE"])
     except SystemExit as error:

@@ -33,7 +33,6 @@ def lost_metadata(trace: Trace, kept: Collection[str] = ()) -> list[str]:
     """
     lost = [NO_METADATA] if set(trace.metadata) - set(kept) else []
     if trace.history.kind != "complete":
-        lost.append(
-            f"leaves out that the history is not complete ({trace.history.text}), so that memlake will take it for complete"
-        )
+        known = f"leaves out that the history is not complete ({trace.history.text})"
+        lost.append(f"{known}, so that memlake will take it for complete")
     return lost

@@ -18,8 +18,8 @@ from memlake import _native
 from memlake.errors import ConfigError
 from memlake.libraries import emulator_library
 from memlake.policies import CachingOptions
-from memlake.trace.operations import Op
 from memlake.trace.losses import lost_metadata
+from memlake.trace.operations import Op
 from memlake.trace.recorded import Recorded, RecordedBlock, RecordedEvent, RecordedSegment
 from memlake.trace.refused import refused_rows
 from memlake.trace.streams import handles_of
