@@ -74,7 +74,10 @@ def _run(arguments: argparse.Namespace) -> int:
     out = Path(arguments.out)
     is_perfetto = is_perfetto_name(out)
     if not is_perfetto:
-        check_name(out)
+        try:
+            check_name(out)
+        except ConfigError as error:
+            raise ConfigError(f"{error}, .perfetto.json, .perfetto.json.gz") from None
     if arguments.capacity is not None and not is_perfetto:
         raise ConfigError("--capacity is for Perfetto files, which have replays; hint: leave it out for other formats")
     refuse_to_replace(arguments.out, arguments.force, "small.npz")

@@ -12,6 +12,7 @@ import json
 import os
 import stat
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -100,7 +101,7 @@ class ResultsFile:
         self.has_dropped = False
         self._length = 0
         try:
-            self._descriptor = _opened(self.path)
+            self._descriptor, self._is_new = _opened(self.path)
         except (OSError, ValueError) as error:
             raise self._problem(
                 f"cannot be opened: {getattr(error, 'strerror', None) or error}",
@@ -120,7 +121,10 @@ class ResultsFile:
         self.close()
 
     def close(self) -> None:
-        """Closes the file. All that was added is in it."""
+        """Closes the file. All that was added is in it. A new file that got no result is removed."""
+        if self._is_new and not self.rows:
+            with suppress(OSError):
+                os.unlink(self.path)  # noqa: PTH108  the name as it was given
         os.close(self._descriptor)
 
     def add(self, rows: Mapping[str, dict[str, Any]]) -> None:
@@ -193,13 +197,17 @@ class ResultsFile:
         return SweepError(f"the results file {self.path[:200]!r} {what}", hint)
 
 
-def _opened(path: str) -> int:
+def _opened(path: str) -> tuple[int, bool]:
+    """Returns the descriptor of a file, and whether the file is new."""
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-    descriptor = os.open(path, flags, 0o666)
+    try:
+        descriptor, is_new = os.open(path, flags | os.O_EXCL, 0o666), True
+    except FileExistsError:
+        descriptor, is_new = os.open(path, flags, 0o666), False
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError("it is no regular file")
-    return descriptor
+    return descriptor, is_new
 
 
 def _line(content: dict[str, Any]) -> bytes:

@@ -83,6 +83,7 @@ def test_an_existing_file_is_replaced_only_by_force(snapshot, tmp_path, capsys):
     ("out", "reason"),
     [
         ("small.json", "does not say in which format to save"),
+        ("small.json", "end it with .npz, .txt, .txt.gz, .parquet, .pickle, .rmm.csv, .csv, .perfetto.json"),
         ("", "does not say in which format to save"),
         ("missing/small.npz", "there is no directory"),
         ("folder.npz", "is a directory"),

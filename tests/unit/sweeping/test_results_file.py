@@ -71,6 +71,7 @@ def test_zeros_in_place_of_the_last_line_are_dropped(written):
 
 
 def test_a_header_that_was_not_written_to_its_end_is_a_new_file(path):
+    path.touch()
     with ResultsFile(path):
         pass
     whole = path.read_bytes()
@@ -145,3 +146,14 @@ def test_a_full_disk_leaves_no_new_file(path):
     done = run_python(LIMITED, str(path), "10")
     assert "cannot be written: File too large; hint: make room" in done.stdout
     assert not path.exists()
+
+
+def test_a_new_file_without_a_result_is_removed_and_an_older_one_stays(tmp_path):
+    path = tmp_path / "results.jsonl"
+    with ResultsFile(path) as results:
+        results.describe({"files": []})
+    assert not path.exists()
+    path.touch()
+    with ResultsFile(path) as results:
+        results.describe({"files": []})
+    assert path.exists()
