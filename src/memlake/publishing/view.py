@@ -22,11 +22,15 @@ class PoolLine:
     process: Published
     pool: PublishedPool
 
-    @property
-    def text(self) -> str:
-        """What a filter looks at."""
+    def matches(self, text: str) -> bool:
+        """Whether a filter with this text shows the pool.
+
+        Of the name of the device only the beginnings of words count: every emulated device is a "memlake emulated GPU",
+        and "lake" means the policy.
+        """
         one, pool = self.process, self.pool
-        return f"{one.process} {one.program} {pool.policy} {pool.device} {pool.serves}".lower()
+        plain = f"{one.process} {one.program} {pool.policy} {pool.serves}".lower()
+        return text.lower() in plain or f" {text.lower()}" in f" {pool.device.lower()}"
 
 
 SORTS: dict[str, Callable[[PoolLine], float]] = {
@@ -50,7 +54,8 @@ class PoolView(Printable, report="top"):
         processes: the processes that publish.
         sort: a key of `SORTS`.
         is_reversed: whether the order is turned round.
-        filter: shows only pools whose process, program, policy or device contain this text; empty: all.
+        filter: shows only pools whose process, program or policy contains this text, or whose device has a word that
+            begins with it; empty: all.
     """
 
     processes: tuple[Published, ...]
@@ -62,7 +67,7 @@ class PoolView(Printable, report="top"):
     def lines(self) -> list[PoolLine]:
         """The pools to show, in order."""
         every = [PoolLine(process, pool) for process in self.processes for pool in process.pools or ()]
-        wanted = [line for line in every if self.filter.lower() in line.text]
+        wanted = [line for line in every if line.matches(self.filter)]
         # Equal figures keep the order of processes, so that lines do not jump.
         return sorted(wanted, key=SORTS[self.sort], reverse=self.is_reversed)
 

@@ -56,7 +56,7 @@ def pool_of(number, policy, held, **more):
         "pool": number,
         "policy": policy,
         "devices": (0,),
-        "device": "a GPU",
+        "device": "memlake emulated GPU",
         "serves": "",
         "limit": None,
         "held": held,
@@ -91,6 +91,8 @@ def test_pools_are_sorted_and_filtered(view):
     assert numbers(PoolView(processes, filter="torch")) == [3]
     assert numbers(PoolView(processes, filter="12")) == [3]
     assert numbers(PoolView(processes, filter="nothing")) == []
+    assert numbers(PoolView(processes, filter="lake")) == [3, 1]  # the policy, not the name of the device
+    assert numbers(PoolView(processes, filter="emulated g")) == [2, 3, 1]
 
 
 def test_a_page_has_a_line_per_pool_and_per_stream_and_names_silent_processes(view):
