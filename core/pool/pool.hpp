@@ -86,13 +86,13 @@ class Pool {
   /// The space of the graph pool on a device of the pool; `make` makes it if there is none. pre: a graph uses it.
   Space& graph_space(GraphPoolId id, std::size_t device_number, const GraphSpaceMaker& make);
   /// Releases the free memory of graph pools that no graph uses any more; false if none was released. `may_wait`: also
-  /// of those whose graphs may still run; the host waits for the devices then. `only`: of this graph pool alone; the host
-  /// then also waits for the streams that use what was freed there.
+  /// of those whose graphs may still run; the host waits for the devices then. `only`: of this graph pool alone; the
+  /// host then also waits for the streams that use what was freed there.
   bool release_ended_graphs(bool may_wait, std::optional<GraphPoolId> only = std::nullopt);
 
   /// Sets an earlier state of the graph pool again: frees `live`, which are all its live blocks, and returns the blocks
-  /// `earlier`, allocated (pool_restore.cpp). Error(invalid_argument) says why that is not possible. Calls `decided` when
-  /// it is certain. Up to then nothing has changed; later only the host's memory can be missing.
+  /// `earlier`, allocated (pool_restore.cpp). Error(invalid_argument) says why that is not possible. Calls `decided`
+  /// when it is certain. Up to then nothing has changed; later only the host's memory can be missing.
   std::vector<Block*> restore(GraphPoolId id, std::span<Block* const> live, std::span<const EarlierBlock> earlier,
                               const std::function<void()>& decided);
 

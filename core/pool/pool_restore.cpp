@@ -72,8 +72,7 @@ void require_aligned_and_apart(GraphPoolId id, std::span<const EarlierBlock> ear
   }
   std::ranges::sort(ranges, {}, &AddressRange::begin);
   for (std::size_t i = 1; i < ranges.size(); ++i)
-    if (ranges[i].begin - ranges[i - 1].begin < ranges[i - 1].size)
-      refuse_state(id, ranges[i], "are named twice");
+    if (ranges[i].begin - ranges[i - 1].begin < ranges[i - 1].size) refuse_state(id, ranges[i], "are named twice");
 }
 
 }  // namespace

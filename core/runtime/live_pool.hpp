@@ -242,8 +242,8 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   /// As allocate_at(), from the graph pool, whatever filters say. Error(invalid_argument) if no graph uses it.
   Address allocate_in_graph_pool(GraphPoolId id, Bytes requested, CUstream stream, bool counts_refusal = true);
   /// Sets an earlier state of the graph pool again: frees all its allocations by address, and allocates `earlier`. All
-  /// or nothing. `before_free` is called with each block that will be freed, under the pool's lock, when nothing can fail
-  /// any more but the host's memory. Error(invalid_argument) says why the state cannot be set.
+  /// or nothing. `before_free` is called with each block that will be freed, under the pool's lock, when nothing can
+  /// fail any more but the host's memory. Error(invalid_argument) says why the state cannot be set.
   void restore_graph_pool(GraphPoolId id, std::span<const EarlierAllocation> earlier,
                           const std::function<void(const FoundBlock&)>& before_free);
   /// See Pool. A request for a stream that captures a graph makes it captured. Error(invalid_argument) if no graph uses

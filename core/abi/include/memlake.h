@@ -260,8 +260,9 @@ MEMLAKE_API int memlake_pool_end_graph(memlake_pool* pool, uint64_t first, uint6
 
 /* A graph gives the graph pool up: it was launched for the last time. After the last graph the free memory comes back.
  * may_wait: 1: at once, behind a wait for the device, unless a capture forbids that; 0: when the pool is short of
- * memory or gives back what it caches, or when another graph pool begins after 64 have ended. Allocations that are still live stay valid. Refused: MEMLAKE_ERROR_INVALID_FREE
- * if no graph uses it, MEMLAKE_ERROR_INVALID_ARGUMENT before memlake_pool_end_graph(). */
+ * memory or gives back what it caches, or when another graph pool begins after 64 have ended. Allocations that are
+ * still live stay valid. Refused: MEMLAKE_ERROR_INVALID_FREE if no graph uses it, MEMLAKE_ERROR_INVALID_ARGUMENT before
+ * memlake_pool_end_graph(). */
 MEMLAKE_API int memlake_pool_release_graph(memlake_pool* pool, uint64_t first, uint64_t second, int may_wait);
 
 /* The figures of one graph pool, in bytes; all 0 if there is none. Later versions append. */
@@ -287,13 +288,14 @@ MEMLAKE_API int memlake_pool_visit_graph_blocks(memlake_pool* pool,
 MEMLAKE_API void* memlake_pool_try_allocate_in_graph(memlake_pool* pool, uint64_t first, uint64_t second, size_t size,
                                                      void* stream);
 
-/* Since version 4. Sets an earlier state of the graph pool again: frees everything that is allocated in it, and allocates
- * `blocks`, live blocks as memlake_pool_visit_graph_blocks() told them at that time. Of each block the address, the size,
- * the requested size and the stream are looked at. All or nothing, unless the host has no memory: everything is checked
- * first. Then `before_free` (may be NULL) is called with each block that will be freed, under the pool's lock: it must not
- * call memlake. MEMLAKE_ERROR_INVALID_ARGUMENT, and nothing has changed: if no graph uses the graph pool, if the bytes of
- * a block are not its memory for that stream any more, if two blocks overlap, if another stream still uses something that
- * is or was allocated there, or if a buffer object of Python has memory of the graph pool. */
+/* Since version 4. Sets an earlier state of the graph pool again: frees everything that is allocated in it, and
+ * allocates `blocks`, live blocks as memlake_pool_visit_graph_blocks() told them at that time. Of each block the
+ * address, the size, the requested size and the stream are looked at. All or nothing, unless the host has no memory:
+ * everything is checked first. Then `before_free` (may be NULL) is called with each block that will be freed, under the
+ * pool's lock: it must not call memlake. MEMLAKE_ERROR_INVALID_ARGUMENT, and nothing has changed: if no graph uses the
+ * graph pool, if the bytes of a block are not its memory for that stream any more, if two blocks overlap, if another
+ * stream still uses something that is or was allocated there, or if a buffer object of Python has memory of the graph
+ * pool. */
 MEMLAKE_API int memlake_pool_restore_graph(memlake_pool* pool, uint64_t first, uint64_t second,
                                            const memlake_block_t* blocks, size_t count,
                                            void (*before_free)(const memlake_block_t* block, void* user), void* user);
@@ -306,7 +308,8 @@ MEMLAKE_API int memlake_pool_restore_graph(memlake_pool* pool, uint64_t first, u
 MEMLAKE_API int memlake_pool_set_captured(memlake_pool* pool, uint64_t first, uint64_t second, int is_captured);
 
 /* Since version 4. Gives the free memory of a graph pool back that no graph uses any more, behind a wait for the
- * device and for the streams that use what was freed there, unless a capture forbids that. Nothing happens if a graph uses it, or if there is none. */
+ * device and for the streams that use what was freed there, unless a capture forbids that. Nothing happens if a graph
+ * uses it, or if there is none. */
 MEMLAKE_API int memlake_pool_empty_graph(memlake_pool* pool, uint64_t first, uint64_t second);
 
 /* ---- PyTorch ----

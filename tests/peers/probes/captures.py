@@ -6,45 +6,12 @@ import threading
 
 import torch
 from inside import mode
-from inside.books import check_inside, segments_of, stat
+from inside.books import check_inside, stat
+from inside.pools import given_back, private_bytes, run_all
 from inside.probe import check, probe
 from inside.tensors import GIB, MIB, taken
 from probes.devices import TWO
 from probes.streams import overlap
-
-
-def private_bytes(device: int = 0) -> int:
-    """What private pools hold on a device."""
-    return sum(s["total_size"] for s in segments_of(device) if tuple(s["segment_pool_id"]) != (0, 0))
-
-
-def run_all(works) -> list[str]:
-    """Runs the functions, each in a thread; returns the errors."""
-    wrong: list[str] = []
-
-    def run(work) -> None:
-        try:
-            work()
-        except Exception as error:
-            wrong.append(f"{type(error).__name__}: {str(error).splitlines()[0]}")
-
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return wrong
-
-
-def given_back() -> list[list[int]]:
-    """Allocated and reserved bytes of each device after everything was emptied."""
-    for device in range(torch.cuda.device_count()):
-        torch.cuda.synchronize(device)
-    torch.cuda.empty_cache()
-    return [
-        [torch.cuda.memory_allocated(device), torch.cuda.memory_reserved(device)]
-        for device in range(torch.cuda.device_count())
-    ]
 
 
 @probe(environment=TWO)
@@ -133,7 +100,8 @@ def histories_of_two_devices():
             kept.append(graph)
     traces = torch.cuda.memory._snapshot()["device_traces"]
     found = [
-        [(entry["size"], entry["pool_id"] == (0, 0)) for entry in trace if entry["action"] == "alloc"] for trace in traces
+        [(entry["size"], entry["pool_id"] == (0, 0)) for entry in trace if entry["action"] == "alloc"]
+        for trace in traces
     ]
     return found, len(kept)
 

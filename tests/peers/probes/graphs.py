@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import torch
 from inside import mode
-from inside.books import check_inside, segments_of, stat
+from inside.books import check_inside, stat
+from inside.pools import private_bytes
 from inside.probe import check, probe
 from inside.tensors import GIB, MIB, taken
-
-
-def private_bytes() -> int:
-    """What private pools hold."""
-    return sum(segment["total_size"] for segment in segments_of(0) if tuple(segment["segment_pool_id"]) != (0, 0))
 
 
 @probe()

@@ -25,7 +25,9 @@ class Referee:
         self.hot: list[tuple[int, int]] = []
         self.owned: list[tuple[int, int, object]] = []
         self.checked = 0
-        self.kept: list[object] = []  # pools live as long as the referee: a dead one waits for its events, and gives back
+        self.kept: list[
+            object
+        ] = []  # pools live as long as the referee: a dead one waits for its events, and gives back
         self._lock = threading.Lock()
 
     def take(self, size: int, owner: object, device: int = 0) -> torch.Tensor:

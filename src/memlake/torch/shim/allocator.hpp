@@ -390,8 +390,8 @@ class Allocator final : public CUDAAllocator {
     if (is_served(device) && pools.native_uses(pool) == 0) pools.note_made(pool, is_native);
   }
 
-  /// Frees all blocks of the private pool, and allocates the blocks of the earlier state again. If that is not possible,
-  /// it throws, and the private pool has what it had.
+  /// Frees all blocks of the private pool, and allocates the blocks of the earlier state again. If that is not
+  /// possible, it throws, and the private pool has what it had.
   CheckpointDelta restored(DeviceIndex device, const PoolState& state) {
     TORCH_CHECK(device == state.device, "memlake: the state is of a private pool on device ",
                 static_cast<int>(state.device), ", not on device ", static_cast<int>(device));

@@ -88,8 +88,8 @@ class DeviceMemory {
     };
   }
 
-  /// Frees the live blocks of the private pool and takes those of an earlier state again, or throws and changes nothing.
-  /// Returns what it freed.
+  /// Frees the live blocks of the private pool and takes those of an earlier state again, or throws and changes
+  /// nothing. Returns what it freed.
   std::vector<memlake_block_t> restore(const Target& target, const std::vector<memlake_block_t>& earlier) {
     const Context stack_of_free = settings_.gather(RecordContext::ALL);
     const Context stack = settings_.gather(RecordContext::STATE);
@@ -106,8 +106,7 @@ class DeviceMemory {
     }
     for (const memlake_block_t& block : restoring.freed)
       note_freed(reinterpret_cast<void*>(block.address), block.requested);
-    for (const memlake_block_t& block : earlier)
-      tell_of_taken(reinterpret_cast<void*>(block.address), block.requested);
+    for (const memlake_block_t& block : earlier) tell_of_taken(reinterpret_cast<void*>(block.address), block.requested);
     return std::move(restoring.freed);
   }
 

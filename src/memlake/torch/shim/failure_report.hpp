@@ -46,9 +46,7 @@ class FailureReport {
       const auto [allocated, held] = levels_();
       profiler_->reportOutOfMemory(size, allocated, held, device);
     }
-    bool memoryProfilingEnabled() const override {
-      return profiler_ != nullptr && profiler_->memoryProfilingEnabled();
-    }
+    bool memoryProfilingEnabled() const override { return profiler_ != nullptr && profiler_->memoryProfilingEnabled(); }
 
    private:
     FailureReport& report_;

@@ -109,8 +109,8 @@ class NativeFailure {
   static bool is_of(PoolId id) { return current() != nullptr && current()->pool_ == id; }
 
  private:
-  /// PyTorch's own allocator has failed. It calls the observers next, with what its share allows. They may make requests
-  /// of their own.
+  /// PyTorch's own allocator has failed. It calls the observers next, with what its share allows. They may make
+  /// requests of their own.
   void tell() {
     pool_ = kDefaultPool;
     most_ = 1;
