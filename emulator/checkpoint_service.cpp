@@ -124,7 +124,9 @@ int perform(Driver& driver, Lock& lock, const CheckpointRequest& request) {
     case CheckpointAction::get_state:
       return static_cast<int>(checkpoint.state());
     case CheckpointAction::get_restore_thread:
-      if (g_restore_thread == 0) refuse(CUDA_ERROR_NOT_SUPPORTED, "the system gave the process no restore thread");
+      if (g_restore_thread == 0)
+        refuse(CUDA_ERROR_NOT_SUPPORTED,
+               "the process has no restore thread: it adds its devices itself, or the system ", "refused one");
       return g_restore_thread;
     case CheckpointAction::lock: {
       std::optional<std::chrono::milliseconds> time;

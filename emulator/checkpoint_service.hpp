@@ -1,7 +1,7 @@
 #pragma once
 
-// How one process checkpoints another: each process that has called cuInit has a thread, its restore thread, that takes
-// requests at a socket whose name has the number of the process.
+// How one process checkpoints another: a process has a thread since cuInit, its restore thread, that takes requests at
+// a socket whose name has the number of the process.
 
 #include <sys/types.h>
 

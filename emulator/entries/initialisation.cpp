@@ -58,7 +58,8 @@ MEMLAKE_EXPORT CUresult cuInit(unsigned flags) {
         if (session.driver.is_initialized()) return;
         session.driver.initialize();
         pthread_atfork(nullptr, nullptr, after_fork_in_child);
-        start_restore_thread();
+        // Not for a program that adds its devices itself, as tests do: Python warns of a fork beside a second thread.
+        if (session.driver.first_devices() != nullptr) start_restore_thread();
         std::atexit(at_exit);
         phase() = Phase::initialized;
       },

@@ -72,8 +72,7 @@ class Target:
 @contextmanager
 def target_of(driver: Driver) -> Iterator[Target]:
     """A process that has called cuInit."""
-    environment = {key: value for key, value in os.environ.items() if key != "MEMLAKE_EMULATOR"}
-    environment["PYTHONPATH"] = str(HERE.parent)
+    environment = os.environ | {"PYTHONPATH": str(HERE.parent), "MEMLAKE_EMULATOR": "devices=2,memory=256MiB"}
     program = str(HERE / "programs" / "checkpoint_target.py")
     with subprocess.Popen(
         [sys.executable, program, driver.library],
@@ -197,6 +196,8 @@ def test_rule_checkpoint_arguments(driver: Driver, target: Target, expect: Expec
 def test_rule_checkpoint_of_itself(world: World, expect: Expectations) -> None:
     """A process may lock, checkpoint, restore and unlock itself."""
     driver, own, state = world.driver, os.getpid(), c_int(-1)
+    code = driver.cuCheckpointProcessGetRestoreThreadId(own, byref(state))
+    expect("no restore thread in a program that adds its devices", code, Result.NOT_SUPPORTED, "I")
     address = world.new_allocation(4096)
     world.must("write", world.write(address, b"mine"))
     for name, want in (("Lock", LOCKED), ("Checkpoint", CHECKPOINTED), ("Restore", LOCKED), ("Unlock", RUNNING)):

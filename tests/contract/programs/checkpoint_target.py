@@ -1,4 +1,4 @@
-"""Has memory on two devices, and answers questions on stdin until it is told to end."""
+"""Has memory on the two devices of MEMLAKE_EMULATOR, and answers questions on stdin until it is told to end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers.abi_driver import Driver
-from helpers.abi_process import add_devices
+from helpers.abi_process import initialize
 from helpers.abi_world import World
 
 TEXT = b"kept over the checkpoint"
@@ -38,7 +38,8 @@ def used_memory(nvml: Any, uuid: bytes) -> int:
 
 def main() -> None:
     driver = Driver(sys.argv[1])
-    first, _ = add_devices(driver, {"devices": 2})
+    initialize(driver)
+    first = 0
     world = World(driver, [first, first + 1])
     nvml = ctypes.CDLL(str(Path(sys.argv[1]).parent / "cuda" / "libnvidia-ml.so.1"))
     nvml.nvmlInit_v2()
