@@ -159,11 +159,12 @@ std::vector<Pool::Awaited> Pool::record(Block* block, const std::vector<StreamId
 
 void Pool::free_slowly(Block* block, StreamId stream, Freeing how) {
   const bool is_final = how.is_final;
-  std::vector<Naming> named;
+  std::optional<Naming> named;
+  std::vector<Naming> named_users;
   if (how.names_streams) {
-    named.reserve(block->users.size() + 1);
-    named.emplace_back(events_, stream);
-    for (const StreamId user : block->users) named.emplace_back(events_, user);
+    named.emplace(events_, stream);
+    named_users.reserve(block->users.size());
+    for (const StreamId user : block->users) named_users.emplace_back(events_, user);
   }
   OrderedFrees* ordered = space_of(*block).facets().ordered_frees;
   const bool is_for_others = block->give_back == GiveBack::to_several || block->give_back == GiveBack::to_driver;
