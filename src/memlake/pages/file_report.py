@@ -133,7 +133,8 @@ def file_report(
     report(1, 5)
     devices: dict[str, Any] = {"events": wishes.events, "limit": wishes.limit, "reserve": wishes.reserve}
     compared = compare(trace, wishes.capacity, wishes.policies, timeline=samples, **devices)
-    refuse_below_largest(trace, compared.capacity, name)
+    if wishes.capacity is not None:  # a job may itself have asked for more than its device has: the report explains it
+        refuse_below_largest(trace, compared.capacity, name)
     report(2, 5)
     advice = advise(trace, wishes.capacity, **devices)
     report(3, 5)

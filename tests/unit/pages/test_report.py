@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import memlake
-from helpers.torch_snapshots import TorchJob, roomy_job, scattered_job
+from helpers.torch_snapshots import Refused, TorchJob, roomy_job, scattered_job
 from memlake import ConfigError, Trace
+from memlake.exports import save_perfetto
 from memlake.pages import ReportWishes
 from memlake.pages.chosen_moments import chosen_moments
 from memlake.pages.flame import flame_of
@@ -53,6 +54,24 @@ def test_a_report_has_the_verdict_and_the_advice_of_the_commands(dead, page):
     assert file["advice"]["recommendation"]["line"] == advice.recommendation.line
     assert file["compared"] == memlake.compare(dead).sentence
     assert [one["label"] for one in file["policies"]] == [result.label for result in memlake.compare(dead)]
+
+
+@pytest.mark.parametrize("before", [0, 5])
+def test_a_job_that_asked_for_more_than_its_device_has_is_explained(tmp_path, before):
+    job = TorchJob(1024)
+    for _ in range(before):
+        job.alloc(40)
+    with pytest.raises(Refused):
+        job.alloc(2000)
+    path = job.save(tmp_path / "job.pickle")
+    (file,) = memlake.report(path).files
+    assert "asked for 1.95 GiB" in file.verdict
+    assert all(one["outcome"] == "oom" for one in file.figures["policies"])
+    save_perfetto(Trace.load(path), tmp_path / "job.perfetto.json")
+    with pytest.raises(ConfigError, match="asks for 1.95 GiB at once"):
+        memlake.report(path, "1GiB")
+    with pytest.raises(ConfigError, match="asks for 1.95 GiB at once"):
+        save_perfetto(Trace.load(path), tmp_path / "small.perfetto.json", "1GiB")
 
 
 def test_the_series_of_a_page_have_the_peaks(dead, page):

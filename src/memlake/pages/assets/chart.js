@@ -41,7 +41,7 @@ function axis(settings) {
 
 // Marks of bytes at powers of two, so that they are whole GiB and MiB.
 function byteSplits(_chart, _axis, low, high) {
-  const step = 2 ** Math.ceil(Math.log2(Math.max(high - low, 1) / 6));
+  const step = 2 ** Math.max(0, Math.ceil(Math.log2(Math.max(high - low, 1) / 6)));
   const splits = [];
   for (let value = Math.ceil(low / step) * step; value <= high; value += step) splits.push(value);
   return splits;
