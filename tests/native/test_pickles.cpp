@@ -1,6 +1,8 @@
 // The reader of pickles. tests/unit/trace/test_reader_agreement.py compares it with another one on many files; these
 // tests also run under the sanitizers, on copies whose end is the end of an allocation.
 
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
