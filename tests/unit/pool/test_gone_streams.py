@@ -261,8 +261,8 @@ def test_streams_that_last_are_asked_at_any_time(gpu: EmulatedDevice) -> None:
     pool = memlake.Pool(gpu, "lake", lasting_streams=True)
     stream = create_stream(gpu)
     use_and_free(pool, stream)
-    with memlake.driver.counting(gpu) as counts:
-        pool.allocate("118MiB").close()  # behind a wait on the device
+    with pool.allocate("60MiB"), memlake.driver.counting(gpu) as counts:
+        pool.allocate("60MiB").close()  # behind a wait on the device
     assert counts.calls["cuStreamWaitEvent"] >= 1
     assert "cuCtxSynchronize" not in counts.calls
     assert pool.stats().host_waits == 0
