@@ -188,7 +188,7 @@ function drawMarks(chart, marks, limit) {
     ctx.fillStyle = mark.stroke;
     const left = x > bbox.left + bbox.width * 0.7;
     ctx.textAlign = left ? "right" : "left";
-    ctx.fillText(mark.label, x + (left ? -5 : 5), bbox.top + (30 + 14 * used) * devicePixelRatio);
+    ctx.fillText(mark.label, x + (left ? -5 : 5), bbox.top + (34 + 14 * used) * devicePixelRatio);
     used += 1;
   }
   const x = chart.valToPos(state.row, "x", true);
