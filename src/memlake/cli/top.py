@@ -58,7 +58,8 @@ def add_to(commands: _Commands) -> None:
         "--filter",
         metavar="TEXT",
         default="",
-        help="only pools whose process, program or policy contains this text, or whose device has a word that begins with it",
+        help="only pools whose process, program or policy contains this text, or whose device has a word that begins "
+        "with it",
     )
     parser.add_argument("--streams", action="store_true", help="add a line for each stream")
     parser.add_argument(

@@ -68,9 +68,9 @@ def test_a_job_that_asked_for_more_than_its_device_has_is_explained(tmp_path, be
     assert "asked for 1.95 GiB" in file.verdict
     assert all(one["outcome"] == "oom" for one in file.figures["policies"])
     save_perfetto(Trace.load(path), tmp_path / "job.perfetto.json")
-    with pytest.raises(ConfigError, match="asks for 1.95 GiB at once"):
+    with pytest.raises(ConfigError, match=r"asks for 1\.95 GiB at once"):
         memlake.report(path, "1GiB")
-    with pytest.raises(ConfigError, match="asks for 1.95 GiB at once"):
+    with pytest.raises(ConfigError, match=r"asks for 1\.95 GiB at once"):
         save_perfetto(Trace.load(path), tmp_path / "small.perfetto.json", "1GiB")
 
 
