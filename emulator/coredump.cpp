@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kTextBytes = 1024;      // 1023 characters and a NUL
 constexpr unsigned kLightweight = 0b10'1111;  // images, global, shared, local and constant memory are left out
 constexpr unsigned kSkipAbort = 1U << 4;
-constexpr unsigned kKnownFlags = kLightweight | kSkipAbort;
+constexpr unsigned kKnownDumpFlags = kLightweight | kSkipAbort;
 
 bool is_text(CoredumpSetting setting) { return setting == CoredumpSetting::file || setting == CoredumpSetting::pipe; }
 
@@ -101,7 +101,7 @@ void CoredumpSettings::set(CoredumpSetting setting, const void* value, std::size
   if (setting == CoredumpSetting::generation_flags) {
     unsigned wanted = 0;
     std::memcpy(&wanted, value, sizeof wanted);
-    if ((wanted & ~kKnownFlags) != 0) invalid("flags ", wanted, " are unknown");
+    if ((wanted & ~kKnownDumpFlags) != 0) invalid("flags ", wanted, " are unknown");
     flags_ = wanted;
   } else {
     set_switch(setting, *static_cast<const unsigned char*>(value) != 0);
