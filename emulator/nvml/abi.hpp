@@ -68,6 +68,9 @@ struct ProcessV1 {
   unsigned long long used_memory;
 };
 
+/// The gpu_instance and compute_instance of a device that is not partitioned.
+inline constexpr unsigned kNoInstance = 0xFFFFFFFF;
+
 /// Of versions 2 and 3.
 struct Process {
   unsigned pid;

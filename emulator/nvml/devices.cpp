@@ -11,7 +11,6 @@ namespace memlake::emulator::nvml {
 namespace {
 
 constexpr std::uintptr_t kHandleBase = 0x0D0'0000'0000'0000;
-constexpr unsigned kNoInstance = 0xFFFFFFFF;
 constexpr unsigned kNvidia = 0x10DE;        // the vendor in a PCI device id
 constexpr unsigned kDisplayController = 3;  // the classes of data-centre GPUs on the bus
 constexpr unsigned k3dController = 2;

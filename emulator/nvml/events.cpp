@@ -14,7 +14,6 @@ namespace {
 
 constexpr unsigned long long kXidError = 8;      // nvmlEventTypeXidCriticalError
 constexpr unsigned long long kMemoryFault = 31;  // the Xid of an access without rights
-constexpr unsigned kNoInstance = 0xFFFFFFFF;
 constexpr std::uintptr_t kSetBase = 0x0D1'0000'0000'0000;
 
 struct Registered {
