@@ -24,7 +24,7 @@ def test_a_snapshot_of_an_oom_is_explained_on_one_screen(shown, tmp_path, capsys
     text = shown(scattered_job())
     assert "torch 2.12 or later (by the form of the file), ran under caching" in text
     assert "history complete" in text
-    assert "at end allocated 480 MiB, held 960 MiB in 1 segments, largest free piece 40 MiB" in text
+    assert "at end allocated 480 MiB, held 960 MiB in 1 segment, largest free piece 40 MiB" in text
     assert "peak live 960 MiB, held 960 MiB" in text
     assert "external free pieces between blocks in use 480 MiB 50.0 %" in text
     assert "Verdict: enough but scattered" in text
