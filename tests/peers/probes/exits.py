@@ -235,24 +235,34 @@ def inside_a_pool():
 def daemons_with_private_pools():
     """One thread is inside a capture, another inside the block of a pool, until the process ends."""
     begun, never = threading.Barrier(3), threading.Event()
+    errors: list[Exception] = []
 
     def capture() -> None:
-        with torch.cuda.stream(torch.cuda.Stream()):
-            graph = torch.cuda.CUDAGraph()
-            graph.capture_begin(capture_error_mode="thread_local")
+        graph = torch.cuda.CUDAGraph()
+        graph.capture_begin(capture_error_mode="thread_local")
+        kept.append(taken(MIB))
+        begun.wait()
+        never.wait()
+
+    def use() -> None:
+        with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
             kept.append(taken(MIB))
             begun.wait()
             never.wait()
 
-    def use() -> None:
-        pool = torch.cuda.MemPool()
-        with torch.cuda.stream(torch.cuda.Stream()), torch.cuda.use_mem_pool(pool):
-            kept.append(taken(MIB))
-            begun.wait()
-            never.wait()
+    def run(work) -> None:
+        try:
+            with torch.cuda.stream(torch.cuda.Stream()):
+                work()
+        except Exception as error:
+            errors.append(error)
+            begun.abort()
 
     taken(MIB)
     for work in (capture, use):
-        threading.Thread(target=work, daemon=True).start()
-    begun.wait()
+        threading.Thread(target=run, args=(work,), daemon=True).start()
+    try:
+        begun.wait()
+    except threading.BrokenBarrierError:
+        raise errors[0] from None
     return "waiting"
