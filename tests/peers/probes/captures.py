@@ -480,7 +480,7 @@ def a_graph_that_is_captured_twice():
 
 @probe()
 def a_thousand_graphs_that_go():
-    """Each graph has a pool of its own, and nobody empties the cache. 128 TiB of addresses are not enough for all."""
+    """Each graph has a pool of its own, and the cache is never emptied. 128 TiB of addresses are not enough for all."""
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
         for _ in range(1600):

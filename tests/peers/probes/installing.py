@@ -173,7 +173,7 @@ def late_with_an_observer_of_a_pool():
 
 @probe(installed=False)
 def late_with_an_observer_and_a_fraction():
-    """The observer is told how much PyTorch may use, whatever is held."""
+    """The observer is told how much PyTorch may use, also if memlake holds memory."""
     seen = []
     torch.cuda.set_per_process_memory_fraction(0.5)
     torch._C._cuda_attach_out_of_memory_observer(lambda *given: seen.append(given))
