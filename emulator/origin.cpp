@@ -3,11 +3,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "this_thread.hpp"
+
 namespace memlake::emulator {
 
 long this_thread_id() {
-  static thread_local const long id = syscall(SYS_gettid);
-  return id;
+  if (this_thread.id == 0) this_thread.id = syscall(SYS_gettid);
+  return this_thread.id;
 }
 
 }  // namespace memlake::emulator

@@ -20,16 +20,6 @@ CompletionRef done_now() {
 
 }  // namespace
 
-bool& default_is_per_thread() {
-  static thread_local bool is_per_thread = false;
-  return is_per_thread;
-}
-
-bool& is_in_host_function() {
-  static thread_local bool is_in = false;
-  return is_in;
-}
-
 Stream& Streams::add(Context& context, std::uint64_t view, Stream::Kind kind, unsigned flags, int priority,
                      const Origin& origin) {
   const std::uint64_t handle = kStreamBase + kHandleStep * next_stream_++;
@@ -64,7 +54,7 @@ Stream& Streams::default_stream(Context& context, std::uint64_t view, Stream::Ki
 Stream& Streams::find(CUstream handle) {
   const auto value = reinterpret_cast<std::uint64_t>(handle);
   if (value <= CU_STREAM_PER_THREAD) {
-    const bool is_per_thread = value == CU_STREAM_PER_THREAD || (value == 0 && default_is_per_thread());
+    const bool is_per_thread = value == CU_STREAM_PER_THREAD || (value == 0 && this_thread.default_is_per_thread);
     return default_stream(contexts_.current(), contexts_.current_view(),
                           is_per_thread ? Stream::Kind::per_thread : Stream::Kind::legacy);
   }
@@ -197,14 +187,10 @@ void Streams::check_not_capturing(Stream& stream) {
          "capture is spoilt");
 }
 
-CUstreamCaptureMode& capture_mode_of_this_thread() {
-  static thread_local CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  return mode;
-}
-
 void Streams::check_safe_during_captures() {
-  const CUstreamCaptureMode mode = capture_mode_of_this_thread();
-  if (captures_ == 0 || mode == CU_STREAM_CAPTURE_MODE_RELAXED) return;
+  if (captures_ == 0) return;
+  const CUstreamCaptureMode mode = this_thread.capture_mode;
+  if (mode == CU_STREAM_CAPTURE_MODE_RELAXED) return;
   bool is_forbidden = false;
   for (const auto& [handle, stream] : streams_) {
     Capture* capture = stream->capture.get();

@@ -18,6 +18,7 @@
 #include "launch_attributes.hpp"
 #include "order.hpp"
 #include "shared_event.hpp"
+#include "this_thread.hpp"
 #include "work.hpp"
 
 namespace memlake::emulator {
@@ -111,9 +112,6 @@ struct Event {
     return newest == own_record ? 0 : newest;
   }
 };
-
-/// The mode that cuThreadExchangeStreamCaptureMode exchanges.
-CUstreamCaptureMode& capture_mode_of_this_thread();
 
 class Streams {
  public:
@@ -295,18 +293,12 @@ class Streams {
   std::size_t captures_ = 0;  // that are under way
 };
 
-/// Whether stream 0 is the calling thread's own default stream. The _ptsz and _ptds variants set it during a call.
-bool& default_is_per_thread();
-
-/// Whether the calling thread is inside a host function, which must not call the driver.
-bool& is_in_host_function();
-
 /// Runs code of the program in stream order. It must not call the driver meanwhile.
 inline auto host_function(std::function<void()> function) {
   return [function = std::move(function)] {
-    is_in_host_function() = true;
+    this_thread.is_in_host_function = true;
     function();
-    is_in_host_function() = false;
+    this_thread.is_in_host_function = false;
   };
 }
 

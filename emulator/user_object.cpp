@@ -24,7 +24,7 @@ void call_later(CUhostFn destroy, void* data) {
   const SignalsBlocked scope;
   try {
     std::thread([destroy, data] {
-      is_in_host_function() = true;
+      this_thread.is_in_host_function = true;
       destroy(data);
     }).detach();
   } catch (const std::system_error&) {

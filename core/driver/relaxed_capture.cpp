@@ -8,12 +8,13 @@ thread_local bool is_relaxed = false;
 }  // namespace
 
 RelaxedCapture::RelaxedCapture(Driver* driver) noexcept {
-  if (driver == nullptr || is_relaxed) return;
+  bool& relaxed = is_relaxed;  // once: in a shared library each access to a thread's variable is a function call
+  if (driver == nullptr || relaxed) return;
   // After the call mode_ is the thread's earlier mode. A driver that refuses leaves the thread in its mode, and the
   // calls in the scope say why they fail.
   if (driver->cuThreadExchangeStreamCaptureMode(&mode_) != CUDA_SUCCESS) return;
   driver_ = driver;
-  is_relaxed = true;
+  relaxed = true;
 }
 
 RelaxedCapture::~RelaxedCapture() {

@@ -64,7 +64,7 @@ MEMLAKE_EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* m
   return enter(Call::cuThreadExchangeStreamCaptureMode, MEMLAKE_CALLER, [&](Session&) {
     required(mode, "mode");
     check_mode(*mode);
-    std::swap(*mode, capture_mode_of_this_thread());
+    std::swap(*mode, this_thread.capture_mode);
   });
 }
 

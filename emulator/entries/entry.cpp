@@ -1,5 +1,7 @@
 #include "entries/entry.hpp"
 
+#include <utility>
+
 #include "of_this_thread.hpp"
 
 namespace memlake::emulator {
@@ -11,9 +13,19 @@ std::atomic<Phase>& phase() {
 
 LastError& last_error() { return of_this_thread<LastError>(); }
 
+void set_last_error(std::string sentence, bool is_violation) {
+  last_error() = {std::move(sentence), is_violation};
+  this_thread.has_error = true;
+}
+
+void forget_last_error() {
+  last_error() = {};
+  this_thread.has_error = false;
+}
+
 CUresult check_phase(Need need) {
   const auto refuse_with = [](CUresult code, const char* sentence) {
-    last_error() = {sentence, false};
+    set_last_error(sentence);
     return code;
   };
   switch (phase().load(std::memory_order_relaxed)) {
@@ -28,24 +40,25 @@ CUresult check_phase(Need need) {
     case Phase::exiting:
       return refuse_with(CUDA_ERROR_DEINITIALIZED, "the process is exiting");
   }
-  if (is_in_host_function()) return refuse_with(CUDA_ERROR_NOT_PERMITTED, "a host function must not call the driver");
+  if (this_thread.is_in_host_function)
+    return refuse_with(CUDA_ERROR_NOT_PERMITTED, "a host function must not call the driver");
   return CUDA_SUCCESS;
 }
 
 CUresult answer(const Origin& origin, const Refusal& refusal) {
   Driver::instance().ledger.explain(origin.call, refusal.code, refusal.sentence);
-  last_error() = {refusal.sentence, false};
+  set_last_error(refusal.sentence);
   return refusal.code;
 }
 
 CUresult answer(Driver& driver, const Origin& origin, const Violation& violation) {
   driver.ledger.note_violation(origin, violation.code, violation.sentence);
-  last_error() = {violation.sentence, true};
+  set_last_error(violation.sentence, true);
   return violation.code;
 }
 
 CUresult answer(const Origin& origin, const std::exception& error) {
-  last_error() = {text(origin.call, ": the emulator itself failed: ", error.what()), false};
+  set_last_error(text(origin.call, ": the emulator itself failed: ", error.what()));
   return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_UNKNOWN;
 }
 

@@ -13,6 +13,7 @@
 #include "checkpoint_abi.hpp"
 #include "driver.hpp"
 #include "managed_abi.hpp"
+#include "this_thread.hpp"
 
 #define MEMLAKE_EXPORT extern "C" __attribute__((visibility("default")))
 #define MEMLAKE_CALLER __builtin_return_address(0)
@@ -34,6 +35,8 @@ struct LastError {
   bool is_violation = false;
 };
 LastError& last_error();
+void set_last_error(std::string sentence, bool is_violation = false);
+void forget_last_error();
 
 /// One call while it runs.
 struct Session {
@@ -102,7 +105,7 @@ CUresult enter(Call call, const void* caller, Body&& body, Need need = Need::ini
     Session session{driver, origin, Lock(driver.mutex)};
     const CountedCall counted(session, need);
     try {
-      if (!last_error().sentence.empty()) last_error() = {};
+      if (this_thread.has_error) forget_last_error();
       if (is_unsafe_during_capture(call)) driver.streams.check_safe_during_captures();
       if constexpr (std::is_void_v<decltype(body(session))>) {
         body(session);

@@ -68,7 +68,7 @@ CUresult proc_address(const char* symbol, void** function, int version, cuuint64
         if (version > session.driver.version())
           invalid("version ", version, " is newer than this driver, ", session.driver.version());
         const bool is_per_thread =
-            flags == kPerThreadDefaultStream || (flags == kAsCompiled && default_is_per_thread());
+            flags == kPerThreadDefaultStream || (flags == kAsCompiled && this_thread.default_is_per_thread);
         CUdriverProcAddressQueryResult found{};
         const EntryPoint* entry = find_entry_point(symbol, version, found);
         out = entry == nullptr ? nullptr : is_per_thread ? entry->per_thread : entry->function;
@@ -97,8 +97,8 @@ CUresult not_emulated(Call call, const void* caller) {
 
 /// While it lives, stream 0 means the calling thread's own stream.
 struct PerThreadDefault {
-  PerThreadDefault() { default_is_per_thread() = true; }
-  ~PerThreadDefault() { default_is_per_thread() = false; }
+  PerThreadDefault() { this_thread.default_is_per_thread = true; }
+  ~PerThreadDefault() { this_thread.default_is_per_thread = false; }
 };
 
 }  // namespace

@@ -75,7 +75,7 @@ CUresult update(Session& session, CUgraphExec exec, CUgraph graph, UpdateFailure
   const Graph& wanted = driver.graphs.find(graph);
   failure = found.is_for_devices() ? update_for_device(driver, found, wanted) : driver.execs.update(found, wanted);
   if (failure.result == CU_GRAPH_EXEC_UPDATE_SUCCESS) return CUDA_SUCCESS;
-  last_error() = {failure.sentence, false};
+  set_last_error(failure.sentence);
   return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 }
 

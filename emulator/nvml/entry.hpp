@@ -42,7 +42,7 @@ Result enter(Body&& body, bool needs_init = true) noexcept {
     if (needs_init && initialisations() == 0) return UNINITIALIZED;
     return body(driver);
   } catch (const Refusal& refusal) {
-    last_error() = {refusal.sentence, false};
+    set_last_error(refusal.sentence);
     return DRIVER_NOT_LOADED;
   } catch (const std::exception&) {
     return UNKNOWN;
