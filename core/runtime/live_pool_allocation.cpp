@@ -27,13 +27,14 @@ StreamId LivePool::number_of(const StreamName& stream, bool may_be_elsewhere) {
     return events_.number_of({.handle = stream.handle, .device = stream.device, .thread = this_thread_number()});
   if (stream.owner != nullptr || !is_created(stream.handle)) return events_.number_of(stream);
   const std::uint64_t identity = stream_identity(*given_.front(), stream.handle);
-  if (const auto known = streams_.known_number_of({.handle = stream.handle, .identity = identity})) return *known;
-  const StreamName located = events_.locate(stream.handle, identity);
-  if (located.device == devices_.size() && !may_be_elsewhere)
+  const auto known = streams_.known_number_of({.handle = stream.handle, .identity = identity});
+  const StreamName located = known ? StreamName{} : events_.locate(stream.handle, identity);
+  const std::size_t device = known ? streams_.device_of(*known) : located.device;
+  if (device == devices_.size() && !may_be_elsewhere)
     throw Error(ErrorKind::invalid_argument,
                 "the stream is a stream of another device than those of the pool, where the memory is; use a stream of "
                 "one of them, or the default stream");
-  return events_.number_of(located);
+  return known ? *known : events_.number_of(located);
 }
 
 KnownStream LivePool::known_stream(const StreamName& stream) {
@@ -86,7 +87,9 @@ std::optional<Lease> LivePool::allocate_free(Bytes requested, CUstream stream) {
   if (is_created(stream)) name.identity = stream_identity(*given_.front(), stream);
   if (stream == kPerThreadStream) name.thread = this_thread_number();
   const auto number = streams_.known_number_of(name);
-  return number ? allocate_free_locked(lock, requested, streams_.known(*number)) : std::nullopt;
+  // A stream of another device, to which memory was freed, gets no memory: allocate() says why.
+  if (!number || streams_.device_of(*number) == devices_.size()) return std::nullopt;
+  return allocate_free_locked(lock, requested, streams_.known(*number));
 }
 
 std::optional<Lease> LivePool::allocate_free_locked(std::unique_lock<Lock>& lock, Bytes requested, KnownStream stream) {

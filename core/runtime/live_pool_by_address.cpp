@@ -14,8 +14,9 @@ namespace memlake {
 StreamId LivePool::number_of(CUstream stream, bool may_be_elsewhere) {
   if (stream == nullptr) return 0;
   if (is_created(stream)) [[likely]]
-    if (const auto known = streams_.known_number_of(stream)) [[likely]]
-      return *known;
+    if (const auto known = streams_.known_number_of(stream))
+      if (may_be_elsewhere || streams_.device_of(*known) < devices_.size()) [[likely]]
+        return *known;
   return number_of(StreamName{.handle = stream}, may_be_elsewhere);
 }
 

@@ -136,23 +136,31 @@ bool DriverEvents::has_point(Ticket ticket, bool may_wait) {
   return true;
 }
 
-StreamState DriverEvents::state_of(StreamId stream) {
+template <class Work>
+StreamState DriverEvents::state_of(StreamId stream, Work&& if_usual) {
   StreamState state = StreamState::unknown;
   {
     const StreamUse use = streams_.use(stream);
     if (!use.is_alive()) return state;
     state = stream_state(device_for(stream), use.handle());
+    if (state == StreamState::usual) if_usual(use);
   }
   if (state == StreamState::unknown) streams_.note_end(stream);
   return state;
 }
 
+StreamState DriverEvents::state_of(StreamId stream) {
+  return state_of(stream, [](const StreamUse&) {});
+}
+
 bool DriverEvents::try_record(StreamId stream, Ticket ticket, bool may_wait) {
   OwnEvent& own = events_[ticket];
   try {
-    const StreamState state = state_of(stream);
+    bool is_recorded = false;
+    const StreamState state = state_of(stream, [&](const StreamUse& use) { is_recorded = record_now(use, own); });
     if (state == StreamState::capturing) return false;
-    if (state == StreamState::usual && record_now(stream, own)) return true;
+    if (is_recorded) return true;
+    if (state == StreamState::usual) streams_.note_end(stream);
     // Nothing can be recorded in a stream that was destroyed or is out of reach, and its work may still be running.
     // When all of its work is complete, an event without a recording says what is true.
     if (may_wait ? !wait_for_stream(stream) : !has_completed(stream)) return false;
@@ -169,24 +177,20 @@ bool DriverEvents::try_record(StreamId stream, Ticket ticket, bool may_wait) {
   }
 }
 
-bool DriverEvents::record_now(StreamId stream, OwnEvent& own) {
+bool DriverEvents::record_now(const StreamUse& use, OwnEvent& own) {
   Device& device = *device_at(own.place);
   for (bool is_new = own.event == nullptr;; is_new = true) {
     try {
       if (is_new) own.event = make_event(own.place);
-      const StreamUse use = streams_.use(stream);  // another thread may have destroyed it meanwhile
-      if (!use.is_alive()) return false;
       event_record(device, own.event->handle(), use.handle());
       return true;
     } catch (const Error& error) {
       if (!is_about_lost_handle(error)) throw;
       // The event went with a context of another library; or the stream is not what it was. A request that has nothing
       // to do with the stream must not fail because of that.
-      if (is_new || own.place < devices_.size()) break;
+      if (is_new || own.place < devices_.size()) return false;
     }
   }
-  streams_.note_end(stream);
-  return false;
 }
 
 void DriverEvents::let_wait(StreamId waiter, Ticket ticket) {

@@ -123,10 +123,13 @@ class DriverEvents final : public EventSource {
   /// Waits if the event is not complete. `of`: all work of this stream is complete then.
   void wait_for(std::size_t place, const std::shared_ptr<EventOwner>& event, std::optional<KnownStream> of = {});
   void host_wait(const HostWait& wait) const;
-  /// Records the event now; false if the stream has ended.
-  bool record_now(StreamId stream, OwnEvent& own);
+  /// Records the event in the stream now; false if the driver does not know the stream any more.
+  bool record_now(const StreamUse& use, OwnEvent& own);
   /// What the driver says about a stream that this thread can use; notes the end of one that the driver does not know.
   StreamState state_of(StreamId stream);
+  /// The same. If the stream exists and does not capture, `if_usual` is called while no thread can destroy it.
+  template <class Work>
+  StreamState state_of(StreamId stream, Work&& if_usual);
   /// False if it has no work left, or has ended and that is not known. True if it is out of reach and may have work.
   bool is_busy(StreamId stream);
   /// The stream's name in StreamOrder; std::nullopt after it was destroyed.

@@ -63,6 +63,23 @@ TEST(a_stream_gets_back_at_once_what_it_freed_and_another_does_not) {
   }
 }
 
+TEST(a_stream_of_another_device_to_which_memory_was_freed_gets_no_memory) {
+  const test::EmulatedDevices devices("devices=2,memory=64MiB,backing=none");
+  const auto pool = make_pool(devices, Kind::lake);
+  pool->promise_lasting_streams();
+  const OwnStream elsewhere(devices[1]);
+  const CUstream handle = elsewhere.name().handle;
+  const StreamName name{.handle = handle};
+  for (int i = 0; i < 2; ++i) {
+    pool->free_at(pool->allocate_at(MiB * 4, nullptr), handle);
+    Shortage shortage;
+    EXPECT_ERROR(invalid_argument, pool->allocate_at(MiB * 4, handle));
+    EXPECT_ERROR(invalid_argument, pool->allocate(MiB * 4, name, shortage));
+    EXPECT(!pool->allocate_free(MiB * 4, handle));
+  }
+  expect_sound(*pool);
+}
+
 TEST(what_is_freed_in_the_order_of_another_stream_is_reused_there_at_once) {
   for (const Kind kind : {Kind::caching, Kind::expandable, Kind::stitch}) {
     const test::EmulatedDevices devices("devices=1,memory=512MiB,backing=none,streams=manual");
