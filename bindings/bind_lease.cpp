@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "direct_call.hpp"
 #include "pool_objects.hpp"
 #include "stream_names.hpp"
 
@@ -12,8 +13,7 @@ namespace {
 
 using PyDevice = Shared<Device>;
 
-void close(nb::handle_t<PyLease> self, nb::handle stream) {
-  PyLease& lease = nb::cast<PyLease&>(self);
+void close(nb::handle self, PyLease& lease, nb::handle stream) {
   if (!lease.is_watched && lease.num_exports == 0 && lease->pool() != nullptr) {
     const auto known = stream.is_none() ? std::nullopt : StreamCache::of(*lease->pool()).find(stream);
     if (stream.is_none() || (known && lease->is_of(*known))) {
@@ -29,10 +29,35 @@ void close(nb::handle_t<PyLease> self, nb::handle stream) {
   with_python([&] { return self.attr("_close_slowly")(stream); });
 }
 
+PyObject* call_close(PyObject* self, PyObject* const* given, Py_ssize_t num_places, PyObject* keywords) noexcept {
+  return raising_in_python([&]() -> PyObject* {
+    static const Parameters parameters("close", 0, {"stream"});
+    Parameters::Values values{Py_None};
+    if (!parameters.read(given, num_places, keywords, values)) return nullptr;
+    close(self, instance<PyLease>(self), values[0]);
+    return nb::none().release().ptr();
+  });
+}
+
+constexpr const char* kCloseDoc =
+    "close($self, /, *, stream=None)\n--\n\n"
+    "Gives the memory back.\n\n"
+    "Args:\n"
+    "    stream: in whose order it is freed: the memory is reused at once on that stream, elsewhere when that\n"
+    "        stream has passed. None: the stream that it was allocated for. Another stream must be behind all\n"
+    "        earlier work on the buffer, for instance by ``stream.wait(earlier)``.\n\n"
+    "Raises:\n"
+    "    InvalidFree: if it was closed before.\n"
+    "    BufferError: while a NumPy view of it is alive; nothing was changed.\n"
+    "    ConfigError: if it is no stream of this driver. If the stream captures a graph, the memory is reused\n"
+    "        after the capture.";
+
 }  // namespace
 
 void bind_lease(nb::module_& m) {
-  static PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(buffer_of_lease)}, {0, nullptr}};
+  static PyMethodDef methods[] = {method_entry("close", call_close, kCloseDoc), {}};
+  static PyType_Slot slots[] = {
+      {Py_bf_getbuffer, reinterpret_cast<void*>(buffer_of_lease)}, {Py_tp_methods, methods}, {0, nullptr}};
   nb::class_<PyLease>(m, "Lease", nb::type_slots(slots), "One allocation of a pool; dropping it frees it.")
       .def_prop_ro(
           "ptr",
@@ -151,18 +176,6 @@ void bind_lease(nb::module_& m) {
           "How many tensors of it other libraries have.")
       .def(
           "_watch", [](PyLease& self) { self.is_watched = true; }, "From now on close() asks `_close_slowly`.")
-      .def("close", &close, nb::kw_only(), nb::arg("stream") = nb::none(),
-           nb::sig("def close(self, *, stream: memlake.device.stream.StreamLike = None) -> None"),
-           "Gives the memory back.\n\n"
-           "Args:\n"
-           "    stream: in whose order it is freed: the memory is reused at once on that stream, elsewhere when that\n"
-           "        stream has passed. None: the stream that it was allocated for. Another stream must be behind all\n"
-           "        earlier work on the buffer, for instance by ``stream.wait(earlier)``.\n\n"
-           "Raises:\n"
-           "    InvalidFree: if it was closed before.\n"
-           "    BufferError: while a NumPy view of it is alive; nothing was changed.\n"
-           "    ConfigError: if it is no stream of this driver. If the stream captures a graph, the memory is reused\n"
-           "        after the capture.")
       .def(
           "_release",
           [](PyLease& self) {

@@ -117,34 +117,6 @@ nb::bytes to_column(const std::vector<T>& values) {
   return nb::bytes(values.data(), values.size() * sizeof(T));
 }
 
-/// A buffer from free memory of the pool, without Python code; std::nullopt if that is not possible.
-std::optional<Lease> allocate_free(const PyPool& pool, Bytes size, nb::handle stream) {
-  if (stream.is_none()) {
-    if (auto lease = pool.core->allocate_at_once(size)) return lease;
-    return interruptibly([&] { return pool.core->allocate_free(size, KnownStream{}); });
-  }
-  if (const auto known = StreamCache::of(*pool.core).find(stream))
-    return interruptibly([&] { return pool.core->allocate_free(size, *known); });
-  if (!PyLong_CheckExact(stream.ptr())) return std::nullopt;
-  const unsigned long long handle = PyLong_AsUnsignedLongLong(stream.ptr());
-  if (PyErr_Occurred() != nullptr) {
-    PyErr_Clear();  // Python says what is wrong with it
-    return std::nullopt;
-  }
-  return interruptibly([&] { return pool.core->allocate_free(size, reinterpret_cast<CUstream>(handle)); });
-}
-
-nb::object allocate(nb::handle_t<PyPool> self, nb::handle nbytes, nb::handle stream, nb::handle shareable,
-                    bool single_handle) {
-  // The path that is taken a thousand times per step. Everything else is for Python to sort out.
-  if (shareable.is_none() && !single_handle && nb::inst_ready(self)) {
-    const PyPool& pool = *nb::inst_ptr<PyPool>(self);
-    if (const std::uint64_t size = pool.bytes_of(nbytes); size > 0)
-      if (auto lease = allocate_free(pool, {size}, stream)) return pool.wrap(*std::move(lease));
-  }
-  return with_python([&] { return self.attr("_allocate_slowly")(nbytes, stream, shareable, single_handle); });
-}
-
 void bind_live_pool(nb::class_<PyPool>& pool) {
   pool.def(
           "__init__",
@@ -223,22 +195,6 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
           },
           nb::sig("def _limits(self) -> tuple[int | None, int | None]"),
           "The limit that can be changed, and the smallest of all; None: there is none.")
-      .def("allocate", &allocate, nb::arg("nbytes").none(), nb::kw_only(), nb::arg("stream") = nb::none(),
-           nb::arg("shareable") = nb::none(), nb::arg("single_handle") = false,
-           nb::sig("def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.device.stream.StreamLike = None, "
-                   "shareable: bool | None = None, single_handle: bool = False) -> memlake.pool.buffer.Buffer"),
-           "Gives memory.\n\n"
-           "Args:\n"
-           "    nbytes: how much; an int, or a string such as ``\"10GiB\"``. 0 gives an empty buffer.\n"
-           "    stream: the stream that uses it first; None: the device's default stream.\n"
-           "    shareable: True for a buffer that other processes may be given (`Buffer.export`): it owns its chunks\n"
-           "        whole, so its size is rounded up to granules. None: as the pool's `handle_type` says.\n"
-           "    single_handle: True for a buffer that is one handle of one device, which is never moved or mapped\n"
-           "        elsewhere: for registrations with NCCL, UCX or RDMA. Its size is rounded up to granules.\n\n"
-           "Raises:\n"
-           "    OutOfMemory: if there is no memory; it says why and what to do.\n"
-           "    ConfigError: if the size or the stream makes no sense, or the stream is capturing a graph.\n"
-           "    ClosedError: if the pool or its device is closed.")
       .def(
           "_allocate",
           [](const PyPool& self, const nb::int_& nbytes, const nb::int_& handle, const PyStream* owner,
@@ -418,10 +374,12 @@ void bind_pool(nb::module_& m) {
         "Pools forget which stream an object is. To be called when a stream object comes to name another stream, or "
         "none.");
   bind_lease(m);
-  auto pool = nb::class_<PyPool>(m, "Pool", "A pool of one device; memlake.Pool is made of it.");
+  auto pool = nb::class_<PyPool>(m, "Pool", nb::type_slots(slots_of_pool()),
+                                 "A pool of one device; memlake.Pool is made of it.");
   bind_live_pool(pool);
   bind_graph_pools(pool);
   bind_questions(pool);
+  bind_known_pools(m);
 }
 
 }  // namespace memlake::bindings

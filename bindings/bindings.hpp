@@ -4,6 +4,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <exception>
 #include <memory>
 #include <utility>
 
@@ -50,5 +51,9 @@ void bind_streams(nb::module_& m);
 void bind_undo_failure(nb::module_& m);
 void bind_vmm(nb::module_& m);
 void translate_exceptions();
+
+/// Sets the Python exception for one of C++ that a function of the core or of nanobind threw. nanobind does that for
+/// the functions that it calls.
+void set_python_error(const std::exception_ptr& pointer);
 
 }  // namespace memlake::bindings

@@ -2,6 +2,7 @@
 // imported when they are first needed, because memlake.errors may not exist yet when this module is imported.
 
 #include <exception>
+#include <new>
 
 #include "base/error.hpp"
 #include "base/interrupt.hpp"
@@ -39,18 +40,34 @@ void raise(const Error& error) {
 
 }  // namespace
 
+void set_python_error(const std::exception_ptr& pointer) {
+  try {
+    std::rethrow_exception(pointer);
+  } catch (const Error& error) {
+    try {
+      raise(error);
+    } catch (nb::python_error& python) {
+      python.restore();  // the exception class could not be imported or called: raise that error
+    }
+  } catch (const Interrupted&) {
+    // The exception of the signal handler is set.
+  } catch (nb::python_error& python) {
+    python.restore();
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+}
+
 void translate_exceptions() {
   nb::register_exception_translator([](const std::exception_ptr& pointer, void*) {
     try {
       std::rethrow_exception(pointer);
-    } catch (const Error& error) {
-      try {
-        raise(error);
-      } catch (nb::python_error& python) {
-        python.restore();  // the exception class could not be imported or called: raise that error
-      }
+    } catch (const Error&) {
+      set_python_error(pointer);
     } catch (const Interrupted&) {
-      // The exception of the signal handler is set.
+      set_python_error(pointer);
     }
   });
 }

@@ -119,6 +119,12 @@ struct PyPool {
   }
 };
 
+/// A buffer from free memory of the pool, without Python code; std::nullopt if that is not possible.
+std::optional<Lease> allocate_free(const PyPool& pool, Bytes size, nb::handle stream);
+/// Pool.allocate, which CPython calls directly.
+PyType_Slot* slots_of_pool();
+/// The pools that `memlake.allocate` knows.
+void bind_known_pools(nb::module_& m);
 /// The methods of the pool for graph pools.
 void bind_graph_pools(nb::class_<PyPool>& pool);
 

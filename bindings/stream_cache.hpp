@@ -1,65 +1,44 @@
 #pragma once
 
 // StreamCache: the stream objects that Python passed to a pool, with the numbers of their streams. A stream object that
-// comes again needs no Python code. It is kept by a weak reference: an object at the address of one that is gone is not
-// taken for it.
+// comes again needs no Python code.
 
-#include <nanobind/nanobind.h>
-
-#include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "runtime/live_pool.hpp"
+#include "weak_objects.hpp"
 
 namespace memlake::bindings {
-
-namespace nb = nanobind;
 
 /// All functions need the GIL.
 class StreamCache {
  public:
   /// The cache of a pool; made on first use.
-  static StreamCache& of(LivePool& pool);
-
-  StreamCache() = default;
-  StreamCache(const StreamCache&) = delete;
-  StreamCache& operator=(const StreamCache&) = delete;
-  /// Takes the GIL.
-  ~StreamCache();
+  static StreamCache& of(LivePool& pool) {
+    std::shared_ptr<void>& attachment = pool.attachment();
+    if (attachment == nullptr) attachment = std::make_shared<StreamCache>();
+    return *static_cast<StreamCache*>(attachment.get());
+  }
 
   [[nodiscard]] std::optional<KnownStream> find(nb::handle stream) const noexcept {
-    for (const Slot& slot : slots_[set_of(stream)])
-      if (slot.object == stream.ptr()) {
-        if (slot.epoch != epoch_ || !is_alive(slot)) return std::nullopt;
-        return slot.stream;
-      }
-    return std::nullopt;
+    const Remembered* found = streams_.find(stream);
+    return found == nullptr || found->epoch != epoch_ ? std::nullopt : std::optional(found->stream);
   }
   /// Does nothing for an object that cannot be referenced weakly.
-  void remember(nb::handle stream, KnownStream known);
+  void remember(nb::handle stream, KnownStream known) { streams_.remember(stream, {known, epoch_}); }
   /// All caches forget everything: a stream object names another stream, or none, from now on.
   static void forget_all() noexcept { ++epoch_; }
 
  private:
-  struct Slot {
-    PyObject* object = nullptr;     // only compared
-    PyObject* reference = nullptr;  // a weak reference to it, owned
+  struct Remembered {
     KnownStream stream;
     std::uint64_t epoch = 0;
   };
-  // The address of an object selects a set. In a full set a new object displaces the oldest one.
-  static constexpr std::size_t kSets = 32;
-  static constexpr std::size_t kSlotsPerSet = 4;
-  using Set = std::array<Slot, kSlotsPerSet>;  // the newest first
-
-  static std::size_t set_of(nb::handle stream) noexcept {
-    return (reinterpret_cast<std::uintptr_t>(stream.ptr()) >> 4) % kSets;
-  }
-  static bool is_alive(const Slot& slot) noexcept;
 
   static inline std::uint64_t epoch_ = 1;  // changes with the GIL held
-  std::array<Set, kSets> slots_{};
+  WeakObjects<Remembered> streams_;
 };
 
 }  // namespace memlake::bindings

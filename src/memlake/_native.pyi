@@ -13,9 +13,9 @@ from typing import Annotated, Any, overload
 import numpy
 from numpy.typing import NDArray
 
-import memlake.device.stream
-import memlake.pool.buffer
-import memlake.units
+from memlake.device.stream import StreamLike
+from memlake.pool.buffer import Buffer
+from memlake.units import Size
 
 
 __version__: str
@@ -435,6 +435,22 @@ def forget_stream_objects() -> None:
 class Lease:
     """One allocation of a pool; dropping it frees it."""
 
+    def close(self, *, stream: StreamLike = None) -> None:
+        """
+        Gives the memory back.
+
+        Args:
+            stream: in whose order it is freed: the memory is reused at once on that stream, elsewhere when that
+                stream has passed. None: the stream that it was allocated for. Another stream must be behind all
+                earlier work on the buffer, for instance by ``stream.wait(earlier)``.
+
+        Raises:
+            InvalidFree: if it was closed before.
+            BufferError: while a NumPy view of it is alive; nothing was changed.
+            ConfigError: if it is no stream of this driver. If the stream captures a graph, the memory is reused
+                after the capture.
+        """
+
     @property
     def ptr(self) -> int:
         """The device address of its first byte; 0 if it is empty."""
@@ -535,22 +551,6 @@ class Lease:
     def _watch(self) -> None:
         """From now on close() asks `_close_slowly`."""
 
-    def close(self, *, stream: memlake.device.stream.StreamLike = None) -> None:
-        """
-        Gives the memory back.
-
-        Args:
-            stream: in whose order it is freed: the memory is reused at once on that stream, elsewhere when that
-                stream has passed. None: the stream that it was allocated for. Another stream must be behind all
-                earlier work on the buffer, for instance by ``stream.wait(earlier)``.
-
-        Raises:
-            InvalidFree: if it was closed before.
-            BufferError: while a NumPy view of it is alive; nothing was changed.
-            ConfigError: if it is no stream of this driver. If the stream captures a graph, the memory is reused
-                after the capture.
-        """
-
     def _release(self) -> None:
         """close() without questions."""
 
@@ -575,6 +575,24 @@ class Pool:
     def __init__(self, torch_device: int, buffer_type: object) -> None:
         """The pool that serves a device of PyTorch's."""
 
+    def allocate(self, nbytes: Size, *, stream: StreamLike = None, shareable: bool | None = None, single_handle: bool = False) -> Buffer:
+        """
+        Gives memory.
+
+        Args:
+            nbytes: how much; an int, or a string such as ``"10GiB"``. 0 gives an empty buffer.
+            stream: the stream that uses it first; None: the device's default stream.
+            shareable: True for a buffer that other processes may be given (`Buffer.export`): it owns its chunks
+                whole, so its size is rounded up to granules. None: as the pool's `handle_type` says.
+            single_handle: True for a buffer that is one handle of one device, which is never moved or mapped
+                elsewhere: for registrations with NCCL, UCX or RDMA. Its size is rounded up to granules.
+
+        Raises:
+            OutOfMemory: if there is no memory; it says why and what to do.
+            ConfigError: if the size or the stream makes no sense, or the stream is capturing a graph.
+            ClosedError: if the pool or its device is closed.
+        """
+
     @property
     def _identity(self) -> int:
         """The same number for two objects of one pool."""
@@ -592,24 +610,6 @@ class Pool:
     def _limits(self) -> tuple[int | None, int | None]:
         """
         The limit that can be changed, and the smallest of all; None: there is none.
-        """
-
-    def allocate(self, nbytes: memlake.units.Size, *, stream: memlake.device.stream.StreamLike = None, shareable: bool | None = None, single_handle: bool = False) -> memlake.pool.buffer.Buffer:
-        """
-        Gives memory.
-
-        Args:
-            nbytes: how much; an int, or a string such as ``"10GiB"``. 0 gives an empty buffer.
-            stream: the stream that uses it first; None: the device's default stream.
-            shareable: True for a buffer that other processes may be given (`Buffer.export`): it owns its chunks
-                whole, so its size is rounded up to granules. None: as the pool's `handle_type` says.
-            single_handle: True for a buffer that is one handle of one device, which is never moved or mapped
-                elsewhere: for registrations with NCCL, UCX or RDMA. Its size is rounded up to granules.
-
-        Raises:
-            OutOfMemory: if there is no memory; it says why and what to do.
-            ConfigError: if the size or the stream makes no sense, or the stream is capturing a graph.
-            ClosedError: if the pool or its device is closed.
         """
 
     def _allocate(self, nbytes: int, handle: int, owner: StreamOwner | None, device: int, shareable: bool | None = None, single_handle: bool = False) -> Any:
@@ -714,6 +714,43 @@ class Pool:
         The columns as bytes: operation u8, id u64, bytes u64, stream u32, time in microseconds i64, graph pool u32
         (empty if no row has one); and the graph pools, the first for none.
         """
+
+class KnownPools:
+    """
+    The pools that `memlake.allocate` found, so that it need not look again. It keeps them.
+    """
+
+    def __init__(self) -> None: ...
+
+    def allocate(self, nbytes: Size, stream: StreamLike, device: object, /) -> Buffer | None:
+        """
+        A buffer from free memory of a known pool; None if the pool is not known, or only Python code can serve it.
+        """
+
+    @staticmethod
+    def epoch() -> int:
+        """
+        How often current pools have changed. What was found before a change must not be remembered.
+        """
+
+    @staticmethod
+    def note_change() -> None:
+        """
+        Another pool is current somewhere, or one was closed. All objects forget what they know.
+        """
+
+    def remember_ordinal(self, driver: Driver, ordinal: int | None, pool: object, epoch: int) -> None:
+        """
+        The pool of a device by its ordinal; None: of threads that have no current device.
+        """
+
+    def remember(self, device: object, pool: object, stream: object | None, epoch: int) -> None:
+        """
+        The pool of a device; and of a stream object of it that is not a default stream.
+        """
+
+    def forget(self) -> None:
+        """Forgets all pools."""
 
 def publication_changed() -> None:
     """A pool was made that readers of figures shall see."""

@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from memlake import _native
 from memlake.device.device import Device, open_core
 from memlake.device.stream import Stream, StreamLike
 from memlake.errors import ClosedError, ConfigError
@@ -19,7 +20,6 @@ from memlake.pool.pool import Pool
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from memlake import _native
     from memlake.pool.arguments import DeviceLike
     from memlake.pool.buffer import Buffer
     from memlake.units import Size
@@ -32,12 +32,8 @@ _lock = threading.Lock()  # guards both; a pool may be made while it is held
 _defaults: dict[Device, Pool] = {}
 _set: dict[Device, Pool] = {}
 
-# What `allocate` found when no pool was used by a `use_pool` block, so that it need not look again. A pool keeps its
-# device, so the id of the device stays that of the device. `_forget_what_is_closed` empties them.
-_by_ordinal: dict[int | None, Pool] = {}  # by the ordinal of the current device
-_by_device: dict[int, Pool] = {}  # by the id of the device
-_driver: _native.Driver | None = None  # whose current device counts
-_changes = 0  # counts how often they were emptied
+# What `allocate` found outside all `use_pool` blocks, so that it need not look again.
+_known = _native.KnownPools()
 
 
 class _Used(NamedTuple):
@@ -45,6 +41,7 @@ class _Used(NamedTuple):
 
     pools: Mapping[Device, Pool]
     outer: _Used | None
+    known: _native.KnownPools  # what `allocate` found inside the innermost block
 
 
 _used: ContextVar[_Used | None] = ContextVar("memlake_used_pools", default=None)
@@ -130,7 +127,7 @@ class use_pool:  # noqa: N801  a function to its users
         _require_open(pool)
         outer = _used.get()
         pools = {} if outer is None else outer.pools
-        _used.set(_Used({**pools, **dict.fromkeys(pool.devices, pool)}, outer))
+        _used.set(_Used({**pools, **dict.fromkeys(pool.devices, pool)}, outer, _native.KnownPools()))
         return pool
 
     def __exit__(
@@ -177,43 +174,28 @@ def allocate(nbytes: Size, *, stream: StreamLike = None, device: DeviceLike | No
         OutOfMemory: if there is no memory. The error says why and what to do.
         ConfigError: if device and stream do not match, or there is no device.
     """
-    if _used.get() is None:
-        pool = None
-        if device is not None:
-            pool = _by_device.get(id(device)) if stream is None else None
-        elif stream is None:
-            pool = None if _driver is None else _by_ordinal.get(_driver.current_device())
-        elif type(stream) is Stream:
-            pool = _by_device.get(id(stream._device))
-        if pool is not None:
-            try:
-                return pool.allocate(nbytes) if stream is None else pool.allocate(nbytes, stream=stream)
-            except ClosedError:
-                if pool.is_open:
-                    raise
-    return _allocate_slowly(nbytes, stream, device)
+    used = _used.get()
+    buffer = (_known if used is None else used.known).allocate(nbytes, stream, device)
+    return _allocate_slowly(nbytes, stream, device) if buffer is None else buffer
 
 
 def _allocate_slowly(nbytes: Size, stream: StreamLike, device: DeviceLike | None) -> Buffer:
-    """Serves a call of allocate() whose pool is not known yet."""
-    global _driver
+    """Serves a call of allocate() whose pool is not known yet, or that needs more than free memory of the pool."""
     of_stream = stream.device if isinstance(stream, Stream) else None if stream is None else device_of_stream(stream)
     chosen = of_stream if device is None else chosen_device(device)
     if chosen is not None and of_stream is not None and chosen != of_stream:
         raise ConfigError(f"{stream!r} is no stream of {chosen!r}; leave device out")
-    before = _changes
+    epoch = _native.KnownPools.epoch()
     pool = current_pool(chosen)
-    if _used.get() is None:
-        with _lock:
-            if before != _changes:
-                pass  # another thread set a pool meanwhile; the next request looks again
-            elif chosen is None:
-                _driver = driver_in_use()
-                if _driver is not None:
-                    _by_ordinal[_driver.current_device()] = pool
-            elif any(chosen is device for device in pool.devices):  # the pool keeps it, so its id stays its own
-                _by_device[id(chosen)] = pool
-    return pool.allocate(nbytes, stream=stream)
+    buffer = pool.allocate(nbytes, stream=stream)
+    used = _used.get()
+    known = _known if used is None else used.known
+    driver = driver_in_use()
+    if chosen is not None:
+        known.remember(chosen, pool, None if of_stream is None or type(stream) is int else stream, epoch)
+    if driver is not None and (chosen is None or type(device) is int):
+        known.remember_ordinal(driver, driver.current_device() if chosen is None else chosen.ordinal, pool, epoch)
+    return buffer
 
 
 def _require_open(pool: Pool) -> None:
@@ -224,10 +206,8 @@ def _require_open(pool: Pool) -> None:
 
 
 def _forget_what_is_closed() -> None:
-    global _changes
-    _changes += 1
-    _by_ordinal.clear()
-    _by_device.clear()
+    _native.KnownPools.note_change()
+    _known.forget()
     for pools in (_defaults, _set):
         for device in [device for device, pool in pools.items() if not pool.is_open]:
             del pools[device]
@@ -235,8 +215,7 @@ def _forget_what_is_closed() -> None:
 
 def _let_go() -> None:
     """Drops the pools at the end of the program, while drivers still work."""
-    _by_ordinal.clear()
-    _by_device.clear()
+    _known.forget()
     _set.clear()
     _defaults.clear()
 

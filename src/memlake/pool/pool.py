@@ -433,6 +433,8 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         size = parse_bytes(nbytes, of=self._total, what="nbytes")
         if shareable is not None and not isinstance(shareable, bool):
             raise ConfigError(f"shareable must be True, False or None, got {shareable!r}")
+        if not isinstance(single_handle, bool):
+            raise ConfigError(f"single_handle must be True or False, got {single_handle!r}")
         if shareable:
             require_exportable(self._location, self._policy)
         if single_handle:

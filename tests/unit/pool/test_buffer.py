@@ -150,9 +150,9 @@ def test_a_buffer_cannot_be_made_by_hand(pool):
     with pytest.raises(TypeError):
         memlake.Buffer()
     made = memlake.Buffer.__new__(memlake.Buffer)
-    with pytest.warns(RuntimeWarning, match="uninitialized"), pytest.raises((TypeError, RuntimeError)):
+    with pytest.raises(TypeError, match="was not called"):
         made.close()
-    with pytest.raises((TypeError, AttributeError)):
+    with pytest.raises(TypeError, match="was not called"):
         memlake.Pool.__new__(memlake.Pool).allocate(5)
     with pytest.raises(TypeError):
         memlake.Pool.allocate(5, 5)
