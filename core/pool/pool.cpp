@@ -127,6 +127,18 @@ void Pool::for_each(const std::function<void(const Block&)>& visit) const {
   for (const auto& space : spaces_) space->for_each(visit);
 }
 
+std::vector<bool> Pool::streams_in_use(std::size_t count) const {
+  std::vector<bool> is_used(count);
+  for (const StreamId stream : waiting_) is_used[stream] = true;
+  for_each([&](const Block& block) {
+    if (block.state != BlockState::live && block.state != BlockState::pending) return;
+    is_used[block.stream] = true;
+    is_used[block.user] = true;
+    for (const StreamId user : block.users) is_used[user] = true;
+  });
+  return is_used;
+}
+
 std::size_t Pool::segment_count() const {
   std::size_t count = 0;
   for (const auto& space : spaces_) count += space->segment_count();

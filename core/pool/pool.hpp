@@ -166,6 +166,8 @@ class Pool {
   bool has_risen_to(Bytes mark);
   /// Visits every block of all its spaces, in no particular order.
   void for_each(const std::function<void(const Block&)>& visit) const;
+  /// For each of the first `count` streams, whether a live or pending block depends on it. Walks over all blocks.
+  [[nodiscard]] std::vector<bool> streams_in_use(std::size_t count) const;
   [[nodiscard]] std::size_t segment_count() const;
   /// The largest free block of any stream.
   [[nodiscard]] Bytes largest_free() const;

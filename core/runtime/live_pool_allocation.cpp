@@ -34,7 +34,9 @@ StreamId LivePool::number_of(const StreamName& stream, bool may_be_elsewhere) {
     throw Error(ErrorKind::invalid_argument,
                 "the stream is a stream of another device than those of the pool, where the memory is; use a stream of "
                 "one of them, or the default stream");
-  return known ? *known : events_.number_of(located);
+  if (known) return *known;
+  events_.make_room_for(located, [this] { return pool_->streams_in_use(streams_.size()); });
+  return events_.number_of(located);
 }
 
 KnownStream LivePool::known_stream(const StreamName& stream) {

@@ -44,6 +44,32 @@ StreamName DriverEvents::locate(CUstream created, std::uint64_t identity) {
   return name;
 }
 
+void DriverEvents::make_room_for(const StreamName& arriving, const std::function<std::vector<bool>()>& in_use) {
+  if (streams_.are_lasting()) return;
+  const auto handle = reinterpret_cast<std::uintptr_t>(arriving.handle);
+  forgotten_.note_arrival(arriving.identity != 0 ? arriving.identity : handle);
+  const auto kept = [this] { return streams_.size() - streams_.forgotten_count(); };
+  if (!forgotten_.is_look_due(kept())) return;
+  const bool may_wait = forgotten_.is_wait_due(kept());
+  if (!forgotten_.do_return()) {
+    const std::vector<bool> is_used = in_use();
+    for (std::size_t i = 1; i < streams_.size(); ++i) {
+      const auto stream = static_cast<StreamId>(i);
+      // A wait for another context than the primary one is not remembered, and each of them would need its own.
+      if (!streams_.is_unused(stream) || is_used[i] || streams_.context_of(stream) != 0) continue;
+      if (!has_completed(stream)) {
+        if (!may_wait) continue;
+        ++host_waits_;
+        if (!wait_for_context(stream)) break;
+      }
+      forgotten_.note_forgotten(streams_.identity_of(stream));
+      streams_.forget(stream);
+    }
+  }
+  forgotten_.end_look(kept(), may_wait);
+  streams_.begin_period();
+}
+
 void DriverEvents::shrink() {
   for (const auto& idle : idle_)
     for (std::size_t i = kMostIdle; i < idle.size(); ++i) events_[idle[i - kMostIdle]].event.reset();

@@ -3,6 +3,7 @@
 // DriverEvents: an EventSource that records CUDA events in streams and reuses them. An event belongs to a context and
 // is recorded in the streams of that context; any stream may wait for it.
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -11,6 +12,7 @@
 #include "driver/event.hpp"
 #include "driver/library.hpp"
 #include "streams/event_source.hpp"
+#include "streams/forgotten_streams.hpp"
 #include "streams/host_wait.hpp"
 #include "streams/stream_table.hpp"
 
@@ -28,6 +30,9 @@ class DriverEvents final : public EventSource {
   /// The name of a created stream of another library: with the context and the device that the driver tells. A device
   /// that is not one of the pool has the number of devices.
   StreamName locate(CUstream created, std::uint64_t identity);
+  /// To be called before a stream of another library gets a number: forgets others if the table has grown. `in_use`
+  /// returns for each number whether memory of the pool depends on its stream.
+  void make_room_for(const StreamName& arriving, const std::function<std::vector<bool>()>& in_use);
   /// From now on a wait of the calling thread throws HostWait instead. `granted`: a stream for which the thread has
   /// waited; no memory became free on it since then. `is_refused`: a capture kept the thread from waiting for a device,
   /// so it waits for none now. `has_waited_for_devices`: within its operation, so that prepare_device_wait() does not
@@ -148,6 +153,7 @@ class DriverEvents final : public EventSource {
   bool has_waited_for_devices_ = false;  // likewise
   bool expects_captures_ = false;
   std::size_t unknown_ends_ = 0;  // streams that were seen to have ended without a last event
+  ForgottenStreams forgotten_;
   std::uint64_t host_waits_ = 0;
 };
 

@@ -1,5 +1,7 @@
 #include "streams/stream_table.hpp"
 
+#include <algorithm>
+
 #include "base/error.hpp"
 
 namespace memlake {
@@ -94,20 +96,28 @@ StreamId StreamTable::number_of(const StreamName& stream, const IsComplete& is_c
            .thread = stream.thread,
            .thread_is_over = stream.thread == 0 ? nullptr : this_thread().is_over,
            .identity = stream.identity,
-           .generation = entry.generation + 1};
+           .generation = entry.generation + 1,
+           .named_in = period_};
   set_latest(stream, number);
   latest_ = 0;  // of two streams with one handle the newer is meant
   return number;
 }
 
 std::optional<StreamId> StreamTable::find_ended(const StreamName& heir, const IsComplete& is_complete) {
+  const auto is_like_heir = [&](const Entry& entry) {
+    return entry.device == heir.device && entry.context == heir.context;
+  };
+  if (forgotten_count() > 0) {
+    const auto vacant =
+        std::ranges::find_if(forgotten_, [&](KnownStream stream) { return is_like_heir(streams_[stream.number]); });
+    if (vacant != forgotten_.end()) return vacant->number;
+  }
   for (int looks = 0; looks < kLooks && streams_.size() > 1; ++looks) {
     next_look_ = next_look_ + 1 < streams_.size() ? next_look_ + 1 : 1;
     const StreamId number = next_look_;
     Entry& entry = streams_[number];
     if (entry.thread_is_over != nullptr && entry.thread_is_over->load()) note_end(number);
-    const bool is_like_heir = entry.device == heir.device && entry.context == heir.context;
-    if (is_like_heir && has_ended(entry) && is_complete(number)) return number;
+    if (is_like_heir(entry) && has_ended(entry) && is_complete(number)) return number;
   }
   return std::nullopt;
 }
@@ -115,8 +125,7 @@ std::optional<StreamId> StreamTable::find_ended(const StreamName& heir, const Is
 StreamUse StreamTable::use(StreamId stream) const {
   const Entry& entry = streams_[stream];
   const bool is_of_other_thread = entry.thread != 0 && entry.thread != this_thread_number();
-  const bool may_be_gone = entry.end == nullptr && is_created(entry.handle) && entry.namings == 0 && !are_lasting_;
-  return {entry.handle, entry.end.get(), is_of_other_thread || may_be_gone};
+  return {entry.handle, entry.end.get(), is_of_other_thread || may_be_gone(entry)};
 }
 
 std::optional<StreamId> StreamTable::find(CUstream created) const {
@@ -131,6 +140,12 @@ void StreamTable::note_end(StreamId stream) {
   if (entry.end != nullptr || is_default) return;
   entry.end = std::make_shared<StreamEnd>();
   entry.end->is_over = true;
+}
+
+void StreamTable::forget(StreamId stream) {
+  note_end(stream);
+  note_complete(stream);
+  forgotten_.push_back(known(stream));
 }
 
 void StreamTable::note_complete(StreamId stream) {

@@ -139,6 +139,7 @@ class StreamTable {
   std::uint64_t begin_naming(StreamId stream) {
     Entry& entry = streams_[stream];
     ++entry.namings;
+    entry.named_in = period_;
     return entry.generation;
   }
   /// `now`: the current tick; see touched_at().
@@ -151,6 +152,20 @@ class StreamTable {
   /// The program destroys no stream of another library while the pool exists. From now on the handles of such streams
   /// are used at any time, and touch() need not be called.
   void promise_lasting_streams() { are_lasting_ = true; }
+  [[nodiscard]] bool are_lasting() const { return are_lasting_; }
+
+  /// A new period begins; see is_unused().
+  void begin_period() { ++period_; }
+  /// Whether it is a stream of another library that may be gone, and no call has named it in this period.
+  [[nodiscard]] bool is_unused(StreamId stream) const {
+    const Entry& entry = streams_[stream];
+    return may_be_gone(entry) && entry.named_in < period_;
+  }
+  /// The number that the driver gave the stream; its handle if the driver gives none.
+  [[nodiscard]] std::uint64_t identity_of(StreamId stream) const {
+    const Entry& entry = streams_[stream];
+    return entry.identity != 0 ? entry.identity : reinterpret_cast<std::uintptr_t>(entry.handle);
+  }
 
   /// Memory was freed in the order of the stream, or came to depend on its work.
   void touch(StreamId stream, Tick now) { streams_[stream].touched_at = now; }
@@ -161,6 +176,14 @@ class StreamTable {
   void note_end(StreamId stream);
   /// The host has waited for all work of a stream that was destroyed.
   void note_complete(StreamId stream);
+  /// The stream of another library counts as destroyed, with all its work complete. If the program names it again, it
+  /// is a new stream.
+  void forget(StreamId stream);
+  /// How many of these have kept their numbers until now.
+  [[nodiscard]] std::size_t forgotten_count() {
+    std::erase_if(forgotten_, [this](KnownStream stream) { return known(stream.number) != stream; });
+    return forgotten_.size();
+  }
 
  private:
   static constexpr Tick kNever = std::numeric_limits<Tick>::max();
@@ -175,12 +198,17 @@ class StreamTable {
     std::shared_ptr<const std::atomic<bool>> thread_is_over = nullptr;  ///< likewise
     std::uint64_t identity = 0;
     std::uint64_t generation = 0;
-    std::uint32_t namings = 0;  ///< calls under way that name it
+    std::uint32_t namings = 0;   ///< calls under way that name it
+    std::uint64_t named_in = 0;  ///< the period in which a call named it last
     Tick touched_at = 0;
   };
 
   [[nodiscard]] static bool is_same(const Entry& entry, const StreamName& stream);
   [[nodiscard]] static bool has_ended(const Entry& entry) { return entry.end != nullptr && entry.end->is_over; }
+  /// Whether its handle must not be used now: the stream is of another library, and no call names it.
+  [[nodiscard]] bool may_be_gone(const Entry& entry) const {
+    return entry.end == nullptr && is_created(entry.handle) && entry.namings == 0 && !are_lasting_;
+  }
   /// The entry that a stream with this handle, of this device and thread, had last.
   [[nodiscard]] std::optional<StreamId> latest_with(const StreamName& stream) const;
   void set_latest(const StreamName& stream, StreamId number);
@@ -191,9 +219,11 @@ class StreamTable {
   std::vector<Entry> streams_;                        // by number
   std::unordered_map<CUstream, StreamId> by_handle_;  // created streams; of several with one handle the latest
   std::map<std::pair<std::size_t, std::uint64_t>, StreamId> defaults_;  // by device and thread (0: of all threads)
+  std::vector<KnownStream> forgotten_;                                  // whose numbers others may take over
   StreamId next_look_ = 1;                                              // where find_ended() goes on
   mutable StreamId latest_ = 0;                                         // found last by its handle alone; 0: none
   bool are_lasting_ = false;                                            // see promise_lasting_streams()
+  std::uint64_t period_ = 0;
 };
 
 }  // namespace memlake

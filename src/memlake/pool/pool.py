@@ -431,10 +431,8 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
     ) -> Buffer:
         """Serves a call of allocate() that the fast path in the core does not handle."""
         size = parse_bytes(nbytes, of=self._total, what="nbytes")
-        if shareable is not None and not isinstance(shareable, bool):
-            raise ConfigError(f"shareable must be True, False or None, got {shareable!r}")
-        if not isinstance(single_handle, bool):
-            raise ConfigError(f"single_handle must be True or False, got {single_handle!r}")
+        if not (shareable is None or isinstance(shareable, bool)) or not isinstance(single_handle, bool):
+            raise ConfigError(f"not True or False: {shareable=}, {single_handle=}; shareable may be None, too")
         if shareable:
             require_exportable(self._location, self._policy)
         if single_handle:

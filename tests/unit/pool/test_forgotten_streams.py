@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import memlake
+from helpers.other_library import Context, destroy_stream
 from memlake import emulator
 
 if TYPE_CHECKING:
@@ -115,6 +116,67 @@ def test_work_that_is_held_keeps_the_number_of_its_stream(gpu: EmulatedDevice) -
         pool.allocate("4MiB", stream=new).close()
         new.close()
     assert pool._stream_count == 3
+    gate.open()
+    gpu.synchronize()
+    pool.check()
+
+
+def use_streams_of_another_library(pool: Pool, gpu: EmulatedDevice, count: int) -> None:
+    """Uses so many streams one after another. Only their library knows that they are gone."""
+    context = Context(gpu, is_primary=True)
+    for _ in range(count):
+        stream = context.create_stream()
+        pool.allocate(3 * MIB, stream=stream).close()
+        destroy_stream(stream)
+
+
+@pytest.mark.parametrize("policy", ["lake", "expandable", "caching", "stitch", "driver", "direct"])
+def test_many_streams_of_another_library_have_a_bounded_number_of_entries(gpu: EmulatedDevice, policy: str) -> None:
+    pool = memlake.Pool(gpu, policy)
+    use_streams_of_another_library(pool, gpu, 1500)
+    held, waits = pool.stats().held, pool.stats().host_waits
+    use_streams_of_another_library(pool, gpu, 1500)
+    assert pool._stream_count <= 450
+    assert pool.stats().held <= held
+    assert pool.stats().host_waits - waits <= 1500 / 256 + 1
+    pool.check()
+
+
+def test_streams_of_another_library_that_are_used_in_turn_are_not_forgotten_again_and_again(
+    gpu: EmulatedDevice,
+) -> None:
+    pool = memlake.Pool(gpu)
+    context = Context(gpu, is_primary=True)
+    streams = [context.create_stream() for _ in range(600)]
+    waits = []
+    for _ in range(6):
+        for stream in streams:
+            pool.allocate(3 * MIB, stream=stream).close()
+        waits.append(pool.stats().host_waits)
+    assert waits[2] == waits[-1] <= 600 / 256
+    assert pool._stream_count == len(streams) + 1
+    pool.check()
+
+
+@pytest.mark.parametrize("policy", ["lake", "expandable", "caching", "stitch"])
+@pytest.mark.parametrize("is_live", [True, False], ids=["with_a_live_buffer", "forgotten"])
+def test_a_stream_of_another_library_that_was_not_named_for_long_keeps_its_order(
+    gpu: EmulatedDevice, policy: str, is_live: bool
+) -> None:
+    pool = memlake.Pool(gpu, policy)
+    stream = Context(gpu, is_primary=True).create_stream()
+    buffer = pool.allocate("100MiB", stream=stream)
+    if not is_live:
+        buffer.close()
+    use_streams_of_another_library(pool, gpu, 600)
+    if not is_live:
+        buffer = pool.allocate("100MiB", stream=stream)
+    place = buffer.ptr
+    gate = emulator.hold(memlake.Stream.from_handle(stream, device=gpu))
+    buffer.fill(1, stream=stream)
+    buffer.close()
+    new = [pool.allocate("100MiB", stream=gpu.create_stream()), pool.allocate("100MiB")]
+    assert all(other.ptr + 100 * MIB <= place or place + 100 * MIB <= other.ptr for other in new)
     gate.open()
     gpu.synchronize()
     pool.check()
