@@ -181,7 +181,7 @@ def test_the_arguments_are_checked_as_those_of_a_python_function(gpu):
     ):
         with pytest.raises(TypeError, match=message):
             call()
-    with pytest.raises(ConfigError, match="not True or False: .*single_handle=1"):
+    with pytest.raises(ConfigError, match=r"not True or False: .*single_handle=1"):
         pool.allocate(1, single_handle=1)
     pool.allocate(nbytes=1, **{"".join(["str", "eam"]): gpu.default_stream}).close()
     pool.close()
