@@ -8,7 +8,7 @@
 #include "base/host_memory.hpp"
 #include "bindings.hpp"
 #include "driver/library.hpp"
-#include "driver/stream_order.hpp"
+#include "driver/program_wait.hpp"
 #include "driver/transfer.hpp"
 #include "integers.hpp"
 #include "vmm/access.hpp"
@@ -76,7 +76,7 @@ void bind_properties(nb::class_<PyDevice>& device) {
           },
           nb::arg("peer"), "Whether it can reach memory of `peer`; False for itself, as in CUDA.")
       .def(
-          "synchronize", [](const PyDevice& self) { without_gil([&] { StreamOrder::synchronize_device(*self); }); },
+          "synchronize", [](const PyDevice& self) { interruptibly([&] { wait_for_device(self.share()); }); },
           "Waits until all work of the device is complete.");
 }
 

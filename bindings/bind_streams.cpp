@@ -1,5 +1,6 @@
 #include "bindings.hpp"
 #include "driver/event.hpp"
+#include "driver/program_wait.hpp"
 #include "driver/stream.hpp"
 #include "driver/stream_order.hpp"
 #include "integers.hpp"
@@ -28,7 +29,7 @@ void bind_operations(nb::class_<PyDevice>& device) {
           "stream_synchronize",
           [](const PyDevice& self, const nb::int_& stream) {
             const CUstream handle = to_stream(stream);
-            without_gil([&] { StreamOrder::synchronize_stream(*self, handle); });
+            interruptibly([&] { wait_for_stream(self.share(), handle); });
           },
           nb::arg("stream"), "Waits until all work of the stream is complete.")
       .def(
@@ -58,7 +59,7 @@ void bind_operations(nb::class_<PyDevice>& device) {
           "event_synchronize",
           [](const PyDevice& self, const nb::int_& event) {
             const CUevent handle = to_event(event, "event");
-            without_gil([&] { StreamOrder::synchronize_event(*self, handle); });
+            interruptibly([&] { wait_for_event(self.share(), handle); });
           },
           nb::arg("event"), "Waits until the event's recording is complete.")
       .def(

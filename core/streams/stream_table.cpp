@@ -124,8 +124,7 @@ std::optional<StreamId> StreamTable::find_ended(const StreamName& heir, const Is
 
 StreamUse StreamTable::use(StreamId stream) const {
   const Entry& entry = streams_[stream];
-  const bool is_of_other_thread = entry.thread != 0 && entry.thread != this_thread_number();
-  return {entry.handle, entry.end.get(), is_of_other_thread || may_be_gone(entry)};
+  return {entry.handle, entry.end.get(), is_of_other_thread(stream) || may_be_gone(entry)};
 }
 
 std::optional<StreamId> StreamTable::find(CUstream created) const {

@@ -122,6 +122,10 @@ class StreamTable {
   }
 
   [[nodiscard]] CUstream handle_of(StreamId stream) const { return streams_[stream].handle; }
+  /// Whether it is the per-thread default stream of another thread: its handle means another stream here.
+  [[nodiscard]] bool is_of_other_thread(StreamId stream) const {
+    return streams_[stream].thread != 0 && streams_[stream].thread != this_thread_number();
+  }
   /// The number of its device in the pool; the number of devices if it is on another one.
   [[nodiscard]] std::size_t device_of(StreamId stream) const { return streams_[stream].device; }
   /// StreamName::context

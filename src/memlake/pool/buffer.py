@@ -68,6 +68,7 @@ class Buffer(_native.Lease, Memory):
 
         Raises:
             ClosedError: if the buffer, the stream or its device is closed.
+            ConfigError: if it is the per-thread default stream of another thread, which has no name in this one.
         """
         handle, core = self._stream()
         device = Device._of(core)
@@ -256,9 +257,10 @@ class Buffer(_native.Lease, Memory):
         """Returns the handle of the stream that the buffer was allocated for, or None if all its work has finished."""
         try:
             return self._stream()[0]
-        except ClosedError:
+        except (ClosedError, ConfigError):
             self._require_open()
-            # No stream can wait for one that was destroyed, so the host waits for all work of the device.
+            # No stream can wait for one that was destroyed, and this thread cannot name the per-thread default stream
+            # of another thread. So the host waits for all work of the device.
             self.device.synchronize()
             return None
 
@@ -274,9 +276,10 @@ class Buffer(_native.Lease, Memory):
             raise ConfigError(f"DLPack names streams by -1, 1, 2 or a handle, got {consumer!r}")
         own = self._queued_on()
         handle = 0 if consumer == _LEGACY_STREAM else consumer
-        if own is None or own == handle:
+        if own == handle:
             return
-        Stream.from_handle(handle, device=self.device).wait(self.stream)
+        if own is not None:
+            Stream.from_handle(handle, device=self.device).wait(self.stream)
         self.record_stream(handle)
 
     def _close_slowly(self, stream: StreamLike) -> None:

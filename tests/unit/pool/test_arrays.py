@@ -1,6 +1,8 @@
 """Buffers as arrays of other libraries, and arrays of other libraries in copies."""
 
+import contextlib
 import gc
+import threading
 
 import numpy as np
 import pytest
@@ -269,3 +271,58 @@ def test_torch_gives_and_takes_memory_by_dlpack(pool):
     host = memlake.Pool(pool.devices[0], location="host").allocate(16)
     host.fill(1)
     assert torch.frombuffer(host, dtype=torch.uint8).sum() == 16
+
+
+PER_THREAD = 2  # CUDA's handle for the default stream of the calling thread
+
+
+def test_a_consumer_in_another_thread_is_ordered_behind_a_per_thread_default_stream(gpu, pool):
+    own = memlake.Stream.from_handle(PER_THREAD, device=gpu)
+    buffer = pool.allocate(64, stream=PER_THREAD)
+    buffer.fill(0, stream=PER_THREAD)
+    own.sync()
+    gate = hold(own)
+    buffer.fill(9, stream=PER_THREAD)
+    seen = np.zeros(64, np.uint8)
+    errors = []
+
+    def consume():
+        capsule = buffer.__dlpack__(stream=PER_THREAD, max_version=(1, 1))
+        buffer.copy_to(seen, stream=PER_THREAD)
+        del capsule
+        memlake.Stream.from_handle(PER_THREAD, device=gpu).sync()
+        if buffer.__cuda_array_interface__["stream"] is not None:
+            errors.append("the interface names a stream of this thread")
+        with contextlib.suppress(ConfigError):
+            errors.append(repr(buffer.stream))
+
+    with memlake.driver.counting(gpu) as counts:
+        thread = threading.Thread(target=consume)
+        thread.start()
+        while "cuCtxSynchronize" not in counts.calls and thread.is_alive():
+            pass
+        gate.open()
+        thread.join()
+    assert seen.tolist() == [9] * 64
+    assert errors == []
+    buffer.close()
+    pool.check()
+
+
+@pytest.mark.needs("virtual_memory")
+def test_memory_is_not_reused_before_a_consumer_whose_producer_is_gone(gpu):
+    pool = memlake.Pool(gpu)
+    producer, consumer = gpu.create_stream(), gpu.create_stream()
+    buffer = pool.allocate("4MiB", stream=producer)
+    producer.close()
+    capsule = buffer.__dlpack__(stream=consumer.handle, max_version=(1, 1))
+    place = buffer.ptr
+    gate = hold(consumer)
+    buffer.fill(1, stream=consumer)
+    del capsule
+    buffer.close()
+    with pool.allocate("4MiB") as other:
+        assert other.ptr != place
+    gate.open()
+    gpu.synchronize()
+    pool.check()

@@ -171,3 +171,47 @@ pool.check()
 def test_a_wait_of_the_main_thread_can_be_interrupted_by_a_signal():
     result = subprocess.run([sys.executable, "-c", WAITING], check=True, capture_output=True, text=True)
     assert (result.stdout, result.stderr) == ("interrupted\n", "")
+
+
+SYNCHRONIZING = """
+import os, signal, sys, threading
+import memlake
+(gpu,) = memlake.emulate(memory="64MiB")
+stream = gpu.create_stream()
+gate = memlake.emulator.hold(stream)
+buffer = memlake.Pool(gpu).allocate(100, stream=stream)
+buffer.fill(1, stream=stream)
+event = stream.record()
+form = {"stream": stream.sync, "event": event.sync, "device": gpu.synchronize}[sys.argv[1]]
+waits = "cuCtxSynchronize" if sys.argv[1] == "device" else "cuEventSynchronize"
+
+def interrupt():
+    while waits not in counts.calls:
+        pass
+    os.kill(os.getpid(), signal.SIGINT)
+
+with memlake.driver.counting(gpu) as counts:
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        form()
+    except KeyboardInterrupt:
+        print("interrupted")
+    thread.join()
+if sys.argv[1] == "stream":
+    stream.close()  # the wait goes on in the background, and does not need the stream
+gate.open()
+if sys.argv[1] != "stream":
+    form()
+gpu.synchronize()
+seen = bytearray(100)
+buffer.copy_to(seen)
+assert seen == bytes([1] * 100)
+assert not gpu.ledger().violations
+"""
+
+
+@pytest.mark.parametrize("form", ["stream", "event", "device"])
+def test_a_synchronization_of_the_main_thread_can_be_interrupted_by_a_signal(form):
+    result = subprocess.run([sys.executable, "-c", SYNCHRONIZING, form], capture_output=True, text=True)
+    assert (result.stdout, result.stderr, result.returncode) == ("interrupted\n", "", 0)
