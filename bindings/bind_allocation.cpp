@@ -12,13 +12,22 @@ std::optional<Lease> allocate_free(const PyPool& pool, Bytes size, nb::handle st
   }
   if (const auto known = StreamCache::of(*pool.core).find(stream))
     return interruptibly([&] { return pool.core->allocate_free(size, *known); });
-  if (!PyLong_CheckExact(stream.ptr())) return std::nullopt;
-  const std::size_t handle = PyLong_AsSize_t(stream.ptr());
+  const auto handle = stream_handle_of(stream);
+  return handle ? allocate_free(pool, size, *handle) : std::nullopt;
+}
+
+std::optional<Lease> allocate_free(const PyPool& pool, Bytes size, CUstream stream) {
+  return interruptibly([&] { return pool.core->allocate_free(size, stream); });
+}
+
+std::optional<CUstream> stream_handle_of(nb::handle object) noexcept {
+  if (!PyLong_CheckExact(object.ptr())) return std::nullopt;
+  const std::size_t handle = PyLong_AsSize_t(object.ptr());
   if (handle == static_cast<std::size_t>(-1) && PyErr_Occurred() != nullptr) {
     PyErr_Clear();  // Python says what is wrong with it
     return std::nullopt;
   }
-  return interruptibly([&] { return pool.core->allocate_free(size, reinterpret_cast<CUstream>(handle)); });
+  return reinterpret_cast<CUstream>(handle);
 }
 
 namespace {

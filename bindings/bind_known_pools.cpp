@@ -1,8 +1,10 @@
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,12 +25,13 @@ class KnownPools {
     if (epoch_ != last_epoch_) [[unlikely]]
       forget();
     if (!PyLong_CheckExact(stream.ptr())) return from(pool_for(stream, device), nbytes, stream);
-    if (!is_created_stream(stream)) return {};  // every device has default streams
+    const auto handle = stream_handle_of(stream);
+    if (!handle || !is_created(*handle)) return {};  // every device has default streams
     // A pool of one device that knows the very stream is the pool of the stream's device.
     for (std::size_t i = 0; i < of_devices_.size(); ++i) {
       const OfDevice known = of_devices_[i];
       if (!known.is_only_one || !(device.is_none() || known.device.is(device))) continue;
-      if (nb::object buffer = from(known.pool, nbytes, stream)) return buffer;
+      if (nb::object buffer = from(known.pool, nbytes, *handle)) return buffer;
       if (epoch_ != last_epoch_) break;
     }
     return {};
@@ -93,13 +96,8 @@ class KnownPools {
       if (known == ordinal) return pool;
     return {};
   }
-  /// Whether the handle is none of the default streams.
-  static bool is_created_stream(nb::handle handle) noexcept {
-    int overflow = 0;
-    const long value = PyLong_AsLongAndOverflow(handle.ptr(), &overflow);
-    return overflow > 0 || value > static_cast<long>(reinterpret_cast<std::intptr_t>(kPerThreadStream));
-  }
-  static nb::object from(const nb::object& pool, nb::handle nbytes, nb::handle stream) {
+  template <class Stream>
+  static nb::object from(const nb::object& pool, nb::handle nbytes, Stream stream) {
     if (!pool.is_valid()) return {};
     const PyPool& native = instance<PyPool>(pool);
     const std::uint64_t size = native.bytes_of(nbytes);
@@ -121,28 +119,38 @@ class KnownPools {
   WeakObjects<std::size_t> of_streams_;  // places in of_devices_
 };
 
+/// `self`: the argument of allocating_from().
 PyObject* call_allocate(PyObject* self, PyObject* const* given, Py_ssize_t num_places, PyObject* keywords) noexcept {
   return raising_in_python([&]() -> PyObject* {
-    if (num_places != 3 || keywords != nullptr) {
-      PyErr_SetString(PyExc_TypeError, "allocate() takes nbytes, stream and device");
-      return nullptr;
+    static const Parameters parameters("allocate", 1, {"nbytes", "stream", "device"});
+    Parameters::Values values{nullptr, Py_None, Py_None};
+    if (!parameters.read(given, num_places, keywords, values)) return nullptr;
+    const nb::handle nbytes(values[0]), stream(values[1]), device(values[2]);
+    const nb::object used = nb::steal(PyObject_CallNoArgs(PyTuple_GetItem(self, 1)));
+    if (!used.is_valid()) return nullptr;
+    const nb::object known = used.is_none() ? nb::borrow(PyTuple_GetItem(self, 0)) : nb::object(used.attr("known"));
+    nb::object buffer = instance<KnownPools>(known).allocate(nbytes, stream, device);
+    if (!buffer.is_valid()) {
+      const nb::handle slow(PyTuple_GetItem(self, 2));
+      buffer = with_python([&] { return slow(nbytes, nb::arg("stream") = stream, nb::arg("device") = device); });
     }
-    nb::object buffer = instance<KnownPools>(self).allocate(given[0], given[1], given[2]);
-    return (buffer.is_valid() ? std::move(buffer) : nb::none()).release().ptr();
+    return buffer.release().ptr();
   });
+}
+
+/// A function of CPython. Its state is a tuple, so that the garbage collector sees the references.
+nb::object allocating_from(const nb::tuple& state) {
+  const nb::object slow = state[2];
+  static const std::string doc =
+      "allocate(nbytes, *, stream=None, device=None)\n--\n\n" + nb::cast<std::string>(slow.attr("__doc__"));
+  static PyMethodDef method = method_entry("allocate", call_allocate, doc.c_str());
+  return nb::steal(PyCFunction_NewEx(&method, state.ptr(), nb::object(slow.attr("__module__")).ptr()));
 }
 
 }  // namespace
 
 void bind_known_pools(nb::module_& m) {
-  static PyMethodDef methods[] = {
-      method_entry("allocate", call_allocate,
-                   "allocate($self, nbytes, stream, device, /)\n--\n\n"
-                   "A buffer from free memory of a known pool; None if the pool is not known, or only Python code can "
-                   "serve it."),
-      {}};
-  static PyType_Slot slots[] = {{Py_tp_methods, methods}, {0, nullptr}};
-  nb::class_<KnownPools>(m, "KnownPools", nb::type_slots(slots),
+  nb::class_<KnownPools>(m, "KnownPools",
                          "The pools that `memlake.allocate` found, so that it need not look again. It keeps them.")
       .def(nb::init<>())
       .def_static("epoch", &KnownPools::epoch,
@@ -155,6 +163,12 @@ void bind_known_pools(nb::module_& m) {
       .def("remember", &KnownPools::remember, nb::arg("device"), nb::arg("pool"), nb::arg("stream").none(),
            nb::arg("epoch"), "The pool of a device; and of a stream object of it that is not a default stream.")
       .def("forget", &KnownPools::forget, "Forgets all pools.");
+  m.def(
+      "allocating_from", &allocating_from, nb::arg("state"),
+      "`memlake.allocate`. It serves a call from free memory of a known pool, without Python code, or calls `slow`.\n\n"
+      "Args:\n"
+      "    state: a KnownPools; a function that returns None, or an object whose `known` is another KnownPools; and\n"
+      "        `slow`, whose signature and docstring the result has.");
 }
 
 }  // namespace memlake::bindings

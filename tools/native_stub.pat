@@ -14,6 +14,10 @@ memlake._native.Lease.close:
     def close(self, *, stream: StreamLike = None) -> None:
         \doc
 
-memlake._native.KnownPools.allocate:
-    def allocate(self, nbytes: Size, stream: StreamLike, device: object, /) -> Buffer | None:
+memlake._native.allocating_from:
+    \from collections.abc import Callable
+    \from typing import TypeVar
+    _Function = TypeVar("_Function", bound=Callable[..., Any])
+
+    def allocating_from(state: tuple[KnownPools, Callable[[], object], _Function]) -> _Function:
         \doc

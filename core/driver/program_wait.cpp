@@ -13,7 +13,8 @@
 namespace memlake {
 namespace {
 
-// A wait that can be interrupted needs a thread, which costs more than a short wait takes. So long the caller asks first.
+// A wait that can be interrupted needs a thread, which costs more than a short wait takes. So long the caller asks
+// first.
 constexpr std::chrono::microseconds kAsking{200};
 
 template <class IsDone>

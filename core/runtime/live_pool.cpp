@@ -200,9 +200,10 @@ StreamName LivePool::name_of(KnownStream stream) const {
   const std::lock_guard lock(mutex_);
   if (!streams_.is_current(stream)) throw Error(ErrorKind::closed, "the stream of the buffer is closed");
   if (streams_.is_of_other_thread(stream.number))
-    throw Error(ErrorKind::invalid_argument,
-                "the buffer was allocated for the per-thread default stream of another thread, which has no name in this "
-                "thread; name a stream");
+    throw Error(
+        ErrorKind::invalid_argument,
+        "the buffer was allocated for the per-thread default stream of another thread, which has no name in this "
+        "thread; name a stream");
   return {.handle = streams_.handle_of(stream.number), .device = streams_.device_of(stream.number)};
 }
 

@@ -8,7 +8,7 @@ back from the core while the interpreter is finalizing sleeps.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, overload
+from typing import Annotated, Any, TypeVar, overload
 
 import numpy
 from numpy.typing import NDArray
@@ -722,11 +722,6 @@ class KnownPools:
 
     def __init__(self) -> None: ...
 
-    def allocate(self, nbytes: Size, stream: StreamLike, device: object, /) -> Buffer | None:
-        """
-        A buffer from free memory of a known pool; None if the pool is not known, or only Python code can serve it.
-        """
-
     @staticmethod
     def epoch() -> int:
         """
@@ -751,6 +746,17 @@ class KnownPools:
 
     def forget(self) -> None:
         """Forgets all pools."""
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+def allocating_from(state: tuple[KnownPools, Callable[[], object], _Function]) -> _Function:
+    """
+    `memlake.allocate`. It serves a call from free memory of a known pool, without Python code, or calls `slow`.
+
+    Args:
+        state: a KnownPools; a function that returns None, or an object whose `known` is another KnownPools; and
+            `slow`, whose signature and docstring the result has.
+    """
 
 def publication_changed() -> None:
     """A pool was made that readers of figures shall see."""

@@ -161,6 +161,19 @@ class use_pool:  # noqa: N801  a function to its users
         return run  # type: ignore[return-value]  # the same signature
 
 
+class CurrentPools(NamedTuple):
+    """The state of `allocate`, which the core calls without Python code if the pool is known."""
+
+    known: _native.KnownPools
+    get_used: Callable[[], object]
+    slow: Callable[..., Any]
+
+
+def _from_known_pools(slow: _Function) -> _Function:
+    return _native.allocating_from(CurrentPools(_known, _used.get, slow))  # type: ignore[return-value]
+
+
+@_from_known_pools
 def allocate(nbytes: Size, *, stream: StreamLike = None, device: DeviceLike | None = None) -> Buffer:
     """Allocates memory from the current pool of a device; see `Pool.allocate`.
 
@@ -174,13 +187,7 @@ def allocate(nbytes: Size, *, stream: StreamLike = None, device: DeviceLike | No
         OutOfMemory: if there is no memory. The error says why and what to do.
         ConfigError: if device and stream do not match, or there is no device.
     """
-    used = _used.get()
-    buffer = (_known if used is None else used.known).allocate(nbytes, stream, device)
-    return _allocate_slowly(nbytes, stream, device) if buffer is None else buffer
-
-
-def _allocate_slowly(nbytes: Size, stream: StreamLike, device: DeviceLike | None) -> Buffer:
-    """Serves a call of allocate() whose pool is not known yet, or that needs more than free memory of the pool."""
+    # Here are only calls whose pool is not known yet, or that need more than free memory of the pool.
     of_stream = stream.device if isinstance(stream, Stream) else None if stream is None else device_of_stream(stream)
     chosen = of_stream if device is None else chosen_device(device)
     if chosen is not None and of_stream is not None and chosen != of_stream:

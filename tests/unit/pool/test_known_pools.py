@@ -176,6 +176,9 @@ def test_the_arguments_are_checked_as_those_of_a_python_function(gpu):
         (lambda: pool.allocate(1, 2), "takes 1 positional argument but 2 were given"),
         (lambda: pool.allocate(1, strem=None), "unexpected keyword argument 'strem'"),
         (lambda: pool.allocate(1, nbytes=2), "multiple values for argument 'nbytes'"),
+        (lambda: memlake.allocate(), "missing a required argument: 'nbytes'"),
+        (lambda: memlake.allocate(1, None), "takes 1 positional argument but 2 were given"),
+        (lambda: memlake.allocate(1, shareable=True), "unexpected keyword argument 'shareable'"),
         (lambda: pool.allocate(1).close(None), "takes 0 positional arguments but 1 was given"),
         (lambda: pool.allocate(1).close(stram=None), "unexpected keyword argument 'stram'"),
     ):
