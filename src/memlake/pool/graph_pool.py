@@ -10,6 +10,8 @@ from memlake.ownership.closable import Scoped
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from typing_extensions import Self
 
     from memlake.device.stream import StreamLike
@@ -38,6 +40,8 @@ class GraphPool(Scoped):
 
     Each ``with`` block stands for one graph. If an exception leaves the block, the graph is given up again. Graphs that
     share a graph pool must run one after another, because each may overwrite what another left in the memory.
+
+    An ``async with`` block takes the requests of the thread: also those of other tasks that run while it awaits.
 
     An object that is dropped without `close` does not release the memory, because its graphs may still be launched. The
     memory then stays held until the pool is closed.
@@ -124,9 +128,26 @@ class GraphPool(Scoped):
         return self
 
     def _end_block(self, error: BaseException | None) -> None:
-        own = max(index for index, (thread, _) in enumerate(self._entries) if thread == get_ident())
-        _, number = self._entries.pop(own)
+        self._end_requests()
+        self._give_up_after(error)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        import asyncio
+
+        self._end_requests()  # by the thread that entered the block
+        await asyncio.to_thread(self._give_up_after, error)
+
+    def _end_requests(self) -> None:
+        if not self._entries:
+            raise InvalidFree(f"{self!r} has no with block that could end")
+        # The latest block of this thread; a block that another thread ends is the latest one of all.
+        own = [index for index, (thread, _) in enumerate(self._entries) if thread == get_ident()]
+        _, number = self._entries.pop(own[-1] if own else -1)
         self._pool._end_graph_requests(number)
+
+    def _give_up_after(self, error: BaseException | None) -> None:
         if error is not None and self._pool.is_open:
             self._pool._release_graph_pool(*self._id)
 

@@ -1,5 +1,6 @@
 """Graph pools: the memory of captured graphs, which stays where it is until the last graph gives it up."""
 
+import asyncio
 import gc
 import threading
 from contextlib import suppress
@@ -355,3 +356,36 @@ def test_a_recording_with_graph_pools_is_replayed_with_the_same_held_memory(gpu,
     # Without the labels all requests share memory.
     plain = memlake.replay(trace.without_context(), policy=policy, capacity="64MiB")
     assert plain.peak_held < result.peak_held
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_asynchronous_block_ends_for_the_thread_that_entered_it(pool, fails):
+    memory = pool.graph_pool()
+
+    async def capture():
+        async with memory:
+            pool.allocate("2MiB").close()
+            if fails:
+                raise RuntimeError
+
+    with suppress(RuntimeError):
+        asyncio.run(capture())
+    assert memory.use_count == (0 if fails else 1)
+    with pool.allocate("2MiB"):
+        assert memory.live == 0
+    memory.close()
+    pool.close()
+
+
+def test_a_block_that_another_thread_ends_is_over(pool):
+    memory = pool.graph_pool()
+    memory.__enter__()
+    thread = threading.Thread(target=memory.__exit__, args=(None, None, None))
+    thread.start()
+    thread.join()
+    with pool.allocate("2MiB"):
+        assert memory.live == 0
+    with pytest.raises(InvalidFree, match="no with block"):
+        memory.__exit__(None, None, None)
+    memory.close()
+    pool.close()
