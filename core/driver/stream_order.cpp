@@ -77,19 +77,32 @@ void StreamOrder::wait(Device& device, CUstream waiter, CUevent event) {
   if (on && known != order.recorded_.end()) add(order.behind_[*on], known->second);
 }
 
-void StreamOrder::synchronize_stream(Device& device, CUstream stream) {
-  StreamOrder& order = order_of(device);
+StreamOrder::Known StreamOrder::before(const Device& device, CUstream stream) {
   const auto on = name_of(device, stream);
   Known known;
-  if (on) {
-    // Before the wait: what the stream is told to wait for meanwhile, by another thread, is not covered.
-    const std::lock_guard lock(order.mutex_);
-    if (const auto earlier = order.behind_.find(*on); earlier != order.behind_.end()) known = earlier->second;
-    add(known, *on, ++order.tick_);
-  }
+  if (!on) return known;
+  const std::lock_guard lock(mutex_);
+  if (const auto earlier = behind_.find(*on); earlier != behind_.end()) known = earlier->second;
+  add(known, *on, ++tick_);
+  return known;
+}
+
+void StreamOrder::synchronize_stream(Device& device, CUstream stream) {
+  StreamOrder& order = order_of(device);
+  // Before the wait: what the stream is told to wait for meanwhile, by another thread, is not covered.
+  const Known known = order.before(device, stream);
   stream_synchronize(device, stream);
   const std::lock_guard lock(order.mutex_);
   add(order.done_, known);
+}
+
+bool StreamOrder::ask_stream(Device& device, CUstream stream) {
+  StreamOrder& order = order_of(device);
+  const Known known = order.before(device, stream);
+  if (!stream_is_done(device, stream)) return false;
+  const std::lock_guard lock(order.mutex_);
+  add(order.done_, known);
+  return true;
 }
 
 void StreamOrder::synchronize_event(Device& device, CUevent event) {

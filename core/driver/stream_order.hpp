@@ -50,6 +50,8 @@ class StreamOrder {
   static void record(Device& device, CUevent event, CUstream stream);
   static void wait(Device& device, CUstream waiter, CUevent event);
   static void synchronize_stream(Device& device, CUstream stream);
+  /// Whether all work of the stream is complete.
+  static bool ask_stream(Device& device, CUstream stream);
   static void synchronize_event(Device& device, CUevent event);
   static void synchronize_device(Device& device);
 
@@ -63,6 +65,8 @@ class StreamOrder {
 
   /// std::nullopt for the per-thread default stream, whose handle means a different stream in every thread.
   static std::optional<Stream> name_of(const Device& device, CUstream handle);
+  /// The work that is complete when all work is that the stream has now.
+  Known before(const Device& device, CUstream stream);
   static void add(Known& known, Stream stream, Tick tick);
   static void add(Known& known, const Known& more);
 

@@ -56,7 +56,7 @@ void DriverEvents::make_room_for(const StreamName& arriving, const std::function
     for (std::size_t i = 1; i < streams_.size(); ++i) {
       const auto stream = static_cast<StreamId>(i);
       // A wait for another context than the primary one is not remembered, and each of them would need its own.
-      if (!streams_.is_unused(stream) || is_used[i] || streams_.context_of(stream) != 0) continue;
+      if (!streams_.may_be_forgotten(stream) || is_used[i] || streams_.context_of(stream) != 0) continue;
       if (!has_completed(stream)) {
         if (!may_wait) continue;
         ++host_waits_;
@@ -413,7 +413,15 @@ bool DriverEvents::is_any_busy() {
 
 void DriverEvents::look_at_ends() {
   for (std::size_t i = 1; i < streams_.size(); ++i)
-    if (const auto stream = static_cast<StreamId>(i); has_completed(stream)) streams_.note_complete(stream);
+    if (const auto stream = static_cast<StreamId>(i); streams_.has_ended(stream) && has_completed(stream))
+      streams_.note_complete(stream);
+}
+
+bool DriverEvents::has_passed_all(StreamId stream) {
+  const RelaxedCapture relaxed(&unwrapped());
+  bool is_done = false;
+  state_of(stream, [&](const StreamUse& use) { is_done = StreamOrder::ask_stream(device_for(stream), use.handle()); });
+  return is_done;
 }
 
 std::optional<StreamOrder::Stream> DriverEvents::name_of(StreamId stream) const {

@@ -61,6 +61,8 @@ class DriverEvents final : public EventSource {
   Ticket record_later(StreamId stream, const Block& block) override;
   bool has_point(Ticket ticket) override;
   void look_at_ends() override;
+  [[nodiscard]] bool is_unused_for_long(StreamId stream) const override { return streams_.is_unused_for_long(stream); }
+  bool has_passed_all(StreamId stream) override;
   void let_wait(StreamId waiter, Ticket ticket) override;
   bool is_done(Ticket ticket) override;
   void wait(Ticket ticket) override;

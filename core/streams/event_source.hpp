@@ -85,6 +85,10 @@ class EventSource {
 
   /// Finds out which streams that have ended have no work left: was_waited_for() is true of them from then on.
   virtual void look_at_ends() {}
+  /// Whether many requests came since one named the stream.
+  [[nodiscard]] virtual bool is_unused_for_long(StreamId) const { return false; }
+  /// Asks the driver whether the stream has no work left. If so, was_waited_for() is true of the work that it has had.
+  virtual bool has_passed_all(StreamId) { return false; }
 
   /// The driver whose capture mode the pool relaxes during its calls; null if there is none.
   [[nodiscard]] virtual Driver* driver() { return nullptr; }

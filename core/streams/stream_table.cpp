@@ -97,7 +97,7 @@ StreamId StreamTable::number_of(const StreamName& stream, const IsComplete& is_c
            .thread_is_over = stream.thread == 0 ? nullptr : this_thread().is_over,
            .identity = stream.identity,
            .generation = entry.generation + 1,
-           .named_in = period_};
+           .named_at = calls_ + 1};  // by the call that is under way
   set_latest(stream, number);
   latest_ = 0;  // of two streams with one handle the newer is meant
   return number;

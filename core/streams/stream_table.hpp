@@ -143,7 +143,7 @@ class StreamTable {
   std::uint64_t begin_naming(StreamId stream) {
     Entry& entry = streams_[stream];
     ++entry.namings;
-    entry.named_in = period_;
+    entry.named_at = ++calls_;
     return entry.generation;
   }
   /// `now`: the current tick; see touched_at().
@@ -158,13 +158,19 @@ class StreamTable {
   void promise_lasting_streams() { are_lasting_ = true; }
   [[nodiscard]] bool are_lasting() const { return are_lasting_; }
 
-  /// A new period begins; see is_unused().
-  void begin_period() { ++period_; }
+  /// A new period begins; see may_be_forgotten().
+  void begin_period() { period_ = calls_; }
   /// Whether it is a stream of another library that may be gone, and no call has named it in this period.
-  [[nodiscard]] bool is_unused(StreamId stream) const {
+  [[nodiscard]] bool may_be_forgotten(StreamId stream) const {
     const Entry& entry = streams_[stream];
-    return may_be_gone(entry) && entry.named_in < period_;
+    return may_be_gone(entry) && entry.named_at <= period_;
   }
+  /// Whether many calls have named streams since one named this stream.
+  [[nodiscard]] bool is_unused_for_long(StreamId stream) const {
+    return calls_ - streams_[stream].named_at >= kManyCalls;
+  }
+  /// Whether it is known to be destroyed.
+  [[nodiscard]] bool has_ended(StreamId stream) const { return has_ended(streams_[stream]); }
   /// The number that the driver gave the stream; its handle if the driver gives none.
   [[nodiscard]] std::uint64_t identity_of(StreamId stream) const {
     const Entry& entry = streams_[stream];
@@ -191,6 +197,7 @@ class StreamTable {
 
  private:
   static constexpr Tick kNever = std::numeric_limits<Tick>::max();
+  static constexpr std::uint64_t kManyCalls = 256;
 
   struct Entry {
     CUstream handle = nullptr;
@@ -203,7 +210,7 @@ class StreamTable {
     std::uint64_t identity = 0;
     std::uint64_t generation = 0;
     std::uint32_t namings = 0;   ///< calls under way that name it
-    std::uint64_t named_in = 0;  ///< the period in which a call named it last
+    std::uint64_t named_at = 0;  ///< the number of the call that named it last
     Tick touched_at = 0;
   };
 
@@ -227,7 +234,8 @@ class StreamTable {
   StreamId next_look_ = 1;                                              // where find_ended() goes on
   mutable StreamId latest_ = 0;                                         // found last by its handle alone; 0: none
   bool are_lasting_ = false;                                            // see promise_lasting_streams()
-  std::uint64_t period_ = 0;
+  std::uint64_t calls_ = 0;                                             // that named a stream
+  std::uint64_t period_ = 0;                                            // their number when the period began
 };
 
 }  // namespace memlake

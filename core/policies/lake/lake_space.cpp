@@ -82,7 +82,8 @@ Block* LakeSpace::climb(Rung rung, Attempt& attempt) {
     case Rung::search_ordered:
       gatherer_.reap();
       events_.look_at_ends();
-      if (const Fit fit = find_ordered(size, stream); fit.run != nullptr) {
+      if (Fit fit = find_ordered(size, stream);
+          fit.run != nullptr || (fit = find_unused(size, stream)).run != nullptr) {
         waits_.let_wait(stream, *fit.run);
         return take(fit, size);
       }
@@ -125,6 +126,23 @@ Fit LakeSpace::find_ordered(Bytes size, StreamId stream) const {
       best = fit;
   }
   return best;
+}
+
+Fit LakeSpace::find_unused(Bytes size, StreamId stream) {
+  constexpr int kMostQuestions = 4;
+  if (is_small(size) || !waits_.rules.allow_opportunistic) return {};
+  int questions = 0;
+  for (std::size_t steps = map_.stream_count(); steps > 0 && questions < kMostQuestions; --steps) {
+    next_unused_ = (next_unused_ + 1) % map_.stream_count();
+    const auto owner = static_cast<StreamId>(next_unused_);
+    const Lane* lane = owner == stream || owner == 0 ? nullptr : map_.known_lane(owner, false);
+    if (lane == nullptr || !events_.is_unused_for_long(owner)) continue;
+    const Fit fit = fit_in(*lane, size);
+    if (fit.run == nullptr) continue;
+    ++questions;
+    if (events_.has_passed_all(owner)) return fit;
+  }
+  return {};
 }
 
 Fit LakeSpace::find_elsewhere(Bytes size, StreamId stream) const {

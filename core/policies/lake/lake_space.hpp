@@ -88,6 +88,9 @@ class LakeSpace final : public Space,
   /// stream that only happens to have passed is left to it while there is room: cut into pieces by others, it would
   /// have to be made anew.
   [[nodiscard]] Fit find_ordered(Bytes size, StreamId stream) const;
+  /// A run of another stream that no request has named for long, and that has no work left. Asks the driver about a few
+  /// streams, in turn.
+  [[nodiscard]] Fit find_unused(Bytes size, StreamId stream);
   /// In a run of the stream's other lane, or of another stream.
   [[nodiscard]] Fit find_elsewhere(Bytes size, StreamId stream) const;
   [[nodiscard]] LakeBlock* find_spilled(Bytes size, StreamId stream) const;
@@ -125,6 +128,7 @@ class LakeSpace final : public Space,
   LakeWaits waits_;
   LakeGrower grower_;
   LakeGatherer gatherer_;
+  std::size_t next_unused_ = 0;  // where find_unused() goes on
 };
 
 }  // namespace memlake

@@ -180,3 +180,40 @@ def test_a_stream_of_another_library_that_was_not_named_for_long_keeps_its_order
     gate.open()
     gpu.synchronize()
     pool.check()
+
+
+@pytest.mark.needs("virtual_memory")
+def test_idle_streams_that_were_not_named_for_long_leave_their_memory_to_others(gpu: EmulatedDevice) -> None:
+    pool = memlake.Pool(gpu)
+    streams = []
+    for _ in range(1000):
+        streams.append(gpu.create_stream())
+        pool.allocate(3 * MIB, stream=streams[-1]).close()
+    assert pool.stats().held <= 300 * 4 * MIB
+    pool.check()
+    pool.reuse_allow_opportunistic = False
+    held = pool.stats().held
+    streams.append(gpu.create_stream())
+    pool.allocate(3 * MIB, stream=streams[-1]).close()
+    assert pool.stats().held > held
+
+
+@pytest.mark.needs("virtual_memory")
+def test_busy_streams_that_were_not_named_for_long_keep_their_memory(gpu: EmulatedDevice) -> None:
+    pool = memlake.Pool(gpu)
+    busy = gpu.create_stream()
+    gate = emulator.hold(busy)
+    with pool.allocate("100MiB", stream=busy) as buffer:
+        place = buffer.ptr
+        buffer.fill(1, stream=busy)
+    streams = [gpu.create_stream() for _ in range(2)]
+    for number in range(600):
+        pool.allocate(4096, stream=streams[number % 2]).close()
+    for stream in streams:
+        with pool.allocate("100MiB", stream=stream) as other:
+            assert other.ptr + 100 * MIB <= place or place + 100 * MIB <= other.ptr
+    gate.open()
+    busy.sync()
+    with pool.allocate("100MiB", stream=gpu.create_stream()) as other:
+        assert other.ptr == place
+    pool.check()
