@@ -1,5 +1,6 @@
 // The part of Pool that describes a shortage.
 
+#include <algorithm>
 #include <set>
 
 #include "pool/pool.hpp"
@@ -31,6 +32,9 @@ Shortage Pool::shortage(std::optional<Bytes> device_free) const {
   shortage.largest_usable = refusal_.space->largest_free(attempt.request.stream);
   shortage.outlook = refusal_.space->outlook(attempt, shortage.device_free);
   shortage.has_no_addresses = refusal_.has_no_addresses;
+  // New memory, and memory that is moved, need addresses.
+  if (shortage.has_no_addresses)
+    shortage.outlook.in_one_range = std::min(shortage.outlook.in_one_range, shortage.largest_usable);
   std::set<StreamId> streams;
   for_each([&](const Block& block) { streams.insert(block.stream); });
   shortage.streams_with_memory = streams.size();

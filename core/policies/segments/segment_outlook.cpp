@@ -49,7 +49,10 @@ Outlook SegmentSpace::outlook(const Attempt& attempt, Bytes device_free) const {
   outlook.page = growth.page;
   outlook.need = need_of(growth.counted, growth.counted, growth.from_driver);
   outlook.grows_from = growth.grows_from;
-  outlook.in_one_range = std::max(largest_in(group, stream), growth.in_one_range);
+  // A small piece among the large blocks serves no request: one of its size would look among the small blocks.
+  const Bytes piece = largest_in(group, stream);
+  const bool is_usable = rules_->is_small(piece) == group.is_small;
+  outlook.in_one_range = std::max(is_usable ? piece : Bytes{0}, growth.in_one_range);
   const FreeIndex* index = group.index_of(stream);
   for (const Block* block = index == nullptr ? nullptr : index->first(); block != nullptr; block = index->after(block))
     outlook.free_for_it = outlook.free_for_it + block->size;

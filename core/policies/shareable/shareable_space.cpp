@@ -226,11 +226,15 @@ Outlook ShareableSpace::outlook(const Attempt& attempt, Bytes device_free) const
   Outlook outlook;
   outlook.page = granule_;
   outlook.room = room_within(device_free);
-  if (options_.is_single) outlook.room = std::min(outlook.room, largest_device());
+  if (options_.is_single) {  // of one device, so the room of all of them together is not for it
+    Bytes largest{0};
+    for (const auto& device : devices_) largest = std::max(largest, device->free_memory());
+    outlook.room = std::min(outlook.room, largest);
+  }
   for_each_free([&](const ShareableRange& range) { outlook.free_for_it = outlook.free_for_it + range.range.size; });
   outlook.grows_from = outlook.free_for_it;
   outlook.in_one_range = outlook.free_for_it + down(outlook.room);
-  if (options_.is_single) outlook.in_one_range = std::min(outlook.in_one_range, largest_device());
+  if (options_.is_single) outlook.in_one_range = std::max(largest_free(), down(outlook.room));
   const Bytes whole = attempt.rounded.rounded_up(granule_);
   const Bytes missing = whole.excess_over(outlook.free_for_it);
   outlook.need = need_of(whole, missing, missing);

@@ -28,6 +28,13 @@ Growth best_place(const BlockGroup& group, StreamId stream, Bytes new_memory) {
   return best;
 }
 
+/// The largest request for which a new segment takes at most `room`, if one of `refused` bytes is too large.
+Bytes largest_request(Bytes room, Bytes refused) {
+  if (refused >= torch::kMinLarge && room >= torch::kMinLarge) return room.rounded_down(torch::kLargeRounding);
+  // Requests between the small ones and those with a segment of their own size need a segment of 20 MiB.
+  return !torch::is_small(refused) && room >= torch::kSmallSegment ? torch::kLargestSmall : Bytes{0};
+}
+
 }  // namespace
 
 Growth TorchRules::growth(const Attempt& attempt, const SegmentView& view, Bytes device_free) const {
@@ -39,7 +46,7 @@ Growth TorchRules::growth(const Attempt& attempt, const SegmentView& view, Bytes
   if (!options_.is_expandable) {
     if (has_own_segment) page = torch::kLargeRounding;
     return {.page = page,
-            .in_one_range = std::min(view.room(), device_free).rounded_down(page),
+            .in_one_range = largest_request(std::min(view.room(), device_free), rounded),
             .counted = segment,
             .from_driver = segment};
   }
@@ -48,8 +55,9 @@ Growth TorchRules::growth(const Attempt& attempt, const SegmentView& view, Bytes
   const Bytes missing = rounded.excess_over(growth.grows_from);
   const Bytes from_driver = missing.rounded_up(page);
   // The limit is compared with a whole segment, also where only pages are added.
-  Bytes most = view.room().rounded_down(torch::kLargeRounding);
-  if (!has_own_segment && segment > view.room()) most = {0};
+  const bool is_within_limit = !has_own_segment && segment <= view.room();
+  const Bytes most =
+      is_within_limit ? view.room().rounded_down(torch::kLargeRounding) : largest_request(view.room(), rounded);
   if (growth.in_one_range > most) growth = {.in_one_range = most};
   growth.page = page;
   growth.counted = segment;

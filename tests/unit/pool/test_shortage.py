@@ -1,8 +1,10 @@
 """What `OutOfMemory` says. The sentences themselves are tested where they are made: tests/native/test_shortage.cpp."""
 
+import contextlib
 import ctypes
 import dataclasses
 import pickle
+import random
 
 import pytest
 
@@ -152,3 +154,55 @@ def test_sizes_in_a_text_are_written_as_everywhere(gpu, nbytes):
     pool = memlake.Pool(gpu, "direct", limit=0)
     text = str(refusal(pool, nbytes))
     assert text.startswith(f"no memory for {format_bytes(nbytes)}")
+
+
+@pytest.mark.parametrize("policy", ["lake", "caching", "expandable", "stitch", "direct", "driver"])
+@pytest.mark.parametrize("seed", range(12))
+def test_what_the_refusal_says_could_be_had_can_be_had(memlake_emulator, policy, seed):
+    rng = random.Random(seed)
+    (gpu,) = memlake_emulator.emulate(memory="64MiB", backing="none")
+    streams = [gpu.create_stream(), gpu.create_stream(), None]
+    limits = {"limit": rng.choice([None, "40MiB", "8MiB"]), "max_size": rng.choice([None, "50MiB"])}
+    pool = memlake.Pool(gpu, policy, **limits)
+    buffers = []
+    for _ in range(rng.randrange(5, 40)):
+        with contextlib.suppress(OutOfMemory):
+            buffers.append(pool.allocate(rng.randrange(1, 9 * MIB), stream=rng.choice(streams)))
+        if buffers and rng.random() < 0.45:
+            buffers.pop(rng.randrange(len(buffers))).close()
+    stream = rng.choice(streams)
+    for asked in (rng.randrange(10 * MIB, 64 * MIB), 65 * MIB):
+        largest = 0
+        try:
+            pool.allocate(asked, stream=stream).close()
+        except OutOfMemory as refused:
+            largest = refused.largest_stitchable
+        assert largest < asked
+        pool.allocate(largest, stream=stream).close()
+    pool.check()
+
+
+@pytest.mark.needs("virtual_memory")
+def test_memory_for_which_there_are_no_addresses_is_not_promised(memlake_emulator):
+    (gpu,) = memlake_emulator.emulate(memory="80GiB", backing="none")
+    buffers, errors = [], []
+    while not errors:
+        pool = memlake.Pool(gpu, "expandable")
+        try:
+            buffers.append(pool.allocate("30MiB"))
+        except OutOfMemory as error:
+            errors.append(error)
+    assert errors[0].reason == "addresses"
+    assert errors[0].largest_stitchable < errors[0].asked
+
+
+@pytest.mark.needs("virtual_memory")
+def test_a_single_handle_is_not_promised_from_several_devices(memlake_emulator):
+    gpus = memlake_emulator.emulate(2, memory="64MiB")
+    pool = memlake.Pool(gpus)
+    buffers = [pool.allocate("40MiB", single_handle=True) for _ in gpus]
+    with pytest.raises(OutOfMemory, match="single handle is one chunk of one device") as refused:
+        pool.allocate("40MiB", single_handle=True)
+    assert refused.value.largest_stitchable == 24 * MIB
+    pool.allocate("24MiB", single_handle=True).close()
+    del buffers
