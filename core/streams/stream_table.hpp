@@ -167,7 +167,8 @@ class StreamTable {
   }
   /// Whether many calls have named streams since one named this stream.
   [[nodiscard]] bool is_unused_for_long(StreamId stream) const {
-    return calls_ - streams_[stream].named_at >= kManyCalls;
+    // Requests for the default stream are not counted.
+    return stream != 0 && calls_ - streams_[stream].named_at >= kManyCalls;
   }
   /// Whether it is known to be destroyed.
   [[nodiscard]] bool has_ended(StreamId stream) const { return has_ended(streams_[stream]); }

@@ -114,12 +114,19 @@ Block* LakeSpace::climb(Rung rung, Attempt& attempt) {
   }
 }
 
+const Lane* LakeSpace::shared_lane_of(StreamId owner, StreamId stream) const {
+  if (owner == stream) return nullptr;
+  // There may be room on the stream's own device.
+  if (options_.placement == Placement::near && events_.device_of(owner) != events_.device_of(stream)) return nullptr;
+  return map_.known_lane(owner, false);
+}
+
 Fit LakeSpace::find_ordered(Bytes size, StreamId stream) const {
   // The lanes of small requests grow by a granule at a time, which costs less than a search.
   if (is_small(size)) return {};
   Fit best;
   for (std::size_t owner = 0; owner < map_.stream_count(); ++owner) {
-    const Lane* lane = owner == stream ? nullptr : map_.known_lane(static_cast<StreamId>(owner), false);
+    const Lane* lane = shared_lane_of(static_cast<StreamId>(owner), stream);
     const Fit fit = lane == nullptr ? Fit{} : fit_in(*lane, size);
     const bool is_better = fit.run != nullptr && (best.run == nullptr || fit.run->size < best.run->size);
     if (is_better && waits_.clock.known_reuse(stream, fit.run->freed(), waits_.rules) != StreamClock::Reuse::none)
@@ -130,13 +137,15 @@ Fit LakeSpace::find_ordered(Bytes size, StreamId stream) const {
 
 Fit LakeSpace::find_unused(Bytes size, StreamId stream) {
   constexpr int kMostQuestions = 4;
+  constexpr std::size_t kMostSteps = 256;
   if (is_small(size) || !waits_.rules.allow_opportunistic) return {};
   int questions = 0;
-  for (std::size_t steps = map_.stream_count(); steps > 0 && questions < kMostQuestions; --steps) {
+  for (std::size_t steps = std::min(kMostSteps, map_.stream_count()); steps > 0 && questions < kMostQuestions;
+       --steps) {
     next_unused_ = (next_unused_ + 1) % map_.stream_count();
     const auto owner = static_cast<StreamId>(next_unused_);
-    const Lane* lane = owner == stream || owner == 0 ? nullptr : map_.known_lane(owner, false);
-    if (lane == nullptr || !events_.is_unused_for_long(owner)) continue;
+    const Lane* lane = events_.is_unused_for_long(owner) ? shared_lane_of(owner, stream) : nullptr;
+    if (lane == nullptr) continue;
     const Fit fit = fit_in(*lane, size);
     if (fit.run == nullptr) continue;
     ++questions;

@@ -84,6 +84,8 @@ class LakeSpace final : public Space,
   [[nodiscard]] bool can_use(const LakeBlock& run, StreamId stream) const {
     return run.stream == stream || waits_.clock.is_known_passed(run.freed()) || events_.can_record(run.stream);
   }
+  /// The lane of another stream whose memory may serve the stream before the space grows; null if there is none.
+  [[nodiscard]] const Lane* shared_lane_of(StreamId owner, StreamId stream) const;
   /// A run of another stream that the program has ordered before later work of this one, or waited for. Memory of a
   /// stream that only happens to have passed is left to it while there is room: cut into pieces by others, it would
   /// have to be made anew.

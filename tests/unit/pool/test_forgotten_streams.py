@@ -217,3 +217,17 @@ def test_busy_streams_that_were_not_named_for_long_keep_their_memory(gpu: Emulat
     with pool.allocate("100MiB", stream=gpu.create_stream()) as other:
         assert other.ptr == place
     pool.check()
+
+
+@pytest.mark.needs("virtual_memory")
+def test_memory_of_an_ended_stream_is_not_near_to_streams_of_another_device(memlake_emulator: EmulatorFixture) -> None:
+    gpus = memlake_emulator.emulate(2, memory="128MiB")
+    pool = memlake.Pool(gpus, placement="near")
+    for number in range(6):
+        gpu = gpus[number % 2]
+        stream = gpu.create_stream()
+        with pool.allocate("4MiB", stream=stream) as buffer:
+            assert [piece.device for piece in buffer.pieces] == [gpu]
+        stream.close()
+    assert pool.stats().held == 8 * MIB
+    pool.check()
