@@ -124,6 +124,8 @@ void CudaPoolSpace::trim(Bytes keep) {
 
 void CudaPoolSpace::release_everything() {
   events_.prepare_device_wait();
+  // Streams of other contexts than the primary one are not covered by that.
+  for (const StreamId stream : freed_on_) static_cast<void>(events_.wait_for_stream(stream));
   device_->synchronize();
   freed_on_.clear();
   ++synchronisations_;

@@ -68,7 +68,7 @@ def test_a_stream_of_another_device_is_refused_and_leaves_nothing_behind(
     pool.check()
 
 
-@pytest.mark.parametrize("policy", ["lake", "expandable", "stitch"])
+@pytest.mark.parametrize("policy", ["lake", "expandable", "caching", "stitch", "driver"])
 def test_a_stream_of_a_context_that_is_not_primary_is_ordered_like_others(gpu: EmulatedDevice, policy: str) -> None:
     context = Context(gpu)
     stream = context.create_stream()
