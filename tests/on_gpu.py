@@ -40,6 +40,11 @@ def why_unusable(library: str) -> str | None:
     return None
 
 
+def found_anywhere(library: str) -> str:
+    """Returns a name of the driver that means the same in each folder: a name with a slash is a path, as for dlopen."""
+    return str(Path(library).absolute()) if "/" in library else library
+
+
 def run_pytest(arguments: list[str], folder: Path, environment: dict[str, str]) -> None:
     """Runs tests in a process of their own: a real driver may end it."""
     command = [sys.executable, "-m", "pytest", "-c", str(HERE.parent / "pyproject.toml"), "-p", "no:cacheprovider"]
@@ -77,7 +82,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--out", type=Path, default=Path.cwd(), help="the folder of the report")
     parser.add_argument("--cases", nargs="+", default=[str(HERE / "contract")], help="the conformance cases to run")
     options = parser.parse_args(arguments)
-    reason = why_unusable(options.library)
+    # The tests run in a folder of their own, where a relative path would name another file.
+    library = found_anywhere(options.library)
+    cases = [str(Path(case).absolute()) for case in options.cases]
+    reason = why_unusable(library)
     if reason:
         print(f"There is no CUDA driver to test on here: {reason}.")
         return 0
@@ -85,9 +93,9 @@ def main(arguments: list[str]) -> int:
     from memlake.hardware import compare_report, measure
 
     with tempfile.TemporaryDirectory() as folder:
-        contract = conformance(options.library, Path(folder), options.cases)
-        tested = suite(options.library, Path(folder))
-    report = dataclasses.replace(measure(devices(options.library)[0]), conformance=contract, suite=tested)
+        contract = conformance(library, Path(folder), cases)
+        tested = suite(library, Path(folder))
+    report = dataclasses.replace(measure(devices(library)[0]), conformance=contract, suite=tested)
     page = f"{report.to_text()}\n\n{compare_report(report).to_text()}\n"
     json_file = options.out / f"{report.file_stem}.json"
     page_file = json_file.with_suffix(".txt")

@@ -11,6 +11,7 @@ from typing import Any
 
 from memlake.errors import ConfigError
 from memlake.printable import Printable
+from memlake.replaying.costs import checked_costs, is_finite_number
 
 __all__ = ["CallCosts", "CopySpeed", "HardwareReport"]
 
@@ -106,7 +107,8 @@ class HardwareReport(Printable, report="hardware"):
         """Reads a report.
 
         Raises:
-            ConfigError: if the file cannot be read or is not such a report.
+            ConfigError: if the file cannot be read, is not such a report, or has something else where a number, a text
+                or an answer should be.
         """
         name = os.fspath(path)
         try:
@@ -118,6 +120,40 @@ class HardwareReport(Printable, report="hardware"):
         try:
             content["calls"] = tuple(CallCosts(**row) for row in content["calls"])
             content["copies"] = tuple(CopySpeed(**row) for row in content["copies"])
-            return cls(**content)
-        except (KeyError, TypeError) as error:
-            raise ConfigError(f"{name!r} is a damaged report: {error}") from None
+            report = cls(**content)
+            _check(report)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ConfigError(
+                f"{name!r} is a damaged report: {error}; hint: write it again with memlake doctor --measure"
+            ) from None
+        checked_costs(report.costs, path)
+        return report
+
+
+def _check(report: HardwareReport) -> None:
+    """Raises TypeError or KeyError if a value that the pages show is not what it should be. Costs are checked apart."""
+    _check_texts("gpu", {"gpu": report.gpu, **report.system})
+    _check_texts("suite", report.suite)
+    numbers = {"driver_version": report.driver_version, "memory": report.memory, "granularity": report.granularity or 0}
+    _check_numbers("device", numbers)
+    _check_numbers("plain", {"alloc": report.plain["alloc"], "free": report.plain["free"]})
+    for row in (*report.calls, *report.copies):
+        _check_numbers(type(row).__name__, asdict(row))
+    for name, answer in report.features.items():
+        if answer["has"] not in (True, False, None):
+            raise TypeError(f"the feature {name!r} is {answer['has']!r}, not true, false or null")
+        _check_texts(name, {"source": answer["source"], "reason": answer["reason"]})
+    for row in report.conformance.get("differences", []):
+        row.get("case")
+
+
+def _check_texts(where: str, values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        if not isinstance(value, str):
+            raise TypeError(f"{name!r} of {where!r} is not a text: {value!r}")
+
+
+def _check_numbers(where: str, values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        if not is_finite_number(value):
+            raise TypeError(f"{name!r} of {where!r} is not a number of at least 0: {value!r}")

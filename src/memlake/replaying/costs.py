@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
 import os
+import sys
 from functools import cache
 from pathlib import Path
 
 from memlake import _native
 from memlake.errors import ConfigError
 
-__all__ = ["apply_costs_of_environment", "default_costs", "load_costs", "use_costs"]
+__all__ = ["apply_costs_of_environment", "checked_costs", "default_costs", "is_finite_number", "load_costs", "use_costs"]
 
 _VARIABLE = "MEMLAKE_COSTS"
 
@@ -33,7 +33,15 @@ def load_costs(path: str | os.PathLike[str]) -> dict[str, float]:
         raise ConfigError(
             f"the costs in {os.fspath(path)!r} cannot be read: {error}; hint: give a file that you may read, with JSON"
         ) from None
-    costs = content.get("costs", content) if isinstance(content, dict) else None
+    return checked_costs(content.get("costs", content) if isinstance(content, dict) else None, path)
+
+
+def checked_costs(costs: object, path: str | os.PathLike[str]) -> dict[str, float]:
+    """Returns costs that were read from a file, if they are costs of driver calls.
+
+    Raises:
+        ConfigError: if they are not. It names the file.
+    """
     known = _native.cost_model()
     if not isinstance(costs, dict) or not costs or not set(costs) <= set(known):
         raise ConfigError(
@@ -41,12 +49,18 @@ def load_costs(path: str | os.PathLike[str]) -> dict[str, float]:
             f"with some of {', '.join(known)}"
         )
     for name, value in costs.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        if not is_finite_number(value):
             raise ConfigError(
                 f"the cost {name!r} in {os.fspath(path)!r} is not a number of microseconds: {value!r}; hint: "
                 "give a number of at least 0"
             )
     return {name: float(value) for name, value in costs.items()}
+
+
+def is_finite_number(value: object) -> bool:
+    """True for a finite number of at least 0."""
+    # The bound also excludes NaN, and whole numbers that no float can hold.
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max
 
 
 def use_costs(path: str | os.PathLike[str]) -> None:

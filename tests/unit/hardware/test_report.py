@@ -1,6 +1,7 @@
 """Hardware reports: measured on the emulator, saved, compared with what memlake assumes, and used as costs."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -69,6 +70,54 @@ def test_a_file_that_is_no_report_is_refused(tmp_path, content):
     file = tmp_path / "gpu.json"
     file.write_text(content)
     with pytest.raises(memlake.ConfigError, match="report"):
+        HardwareReport.load(file)
+
+
+def damaged(report, file, where, value):
+    """Saves the report with one value replaced; the last part of `where` is its key."""
+    content = report.to_json()
+    inner = content
+    for key in where[:-1]:
+        inner = inner[key]
+    inner[where[-1]] = value
+    file.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("value", ["2.5", -1.0, math.nan, math.inf, True, None, pytest.param(10**400, id="huge")])
+def test_a_report_with_a_cost_that_is_no_cost_is_refused_as_for_replays(report, tmp_path, value):
+    file = tmp_path / "gpu.json"
+    damaged(report, file, ("costs", "map"), value)
+    with pytest.raises(memlake.ConfigError, match="the cost 'map' in .* is not a number of microseconds") as for_replays:
+        load_costs(file)
+    with pytest.raises(memlake.ConfigError) as for_comparisons:
+        HardwareReport.load(file)
+    assert str(for_comparisons.value) == str(for_replays.value)
+    ran = run_memlake("doctor", "--compare", str(file))
+    assert ran.returncode == 2
+    assert "the cost 'map'" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("copies", 0, "bytes_per_second"), "fast"),
+        (("calls", 0, "map"), math.nan),
+        (("plain", "alloc"), -1),
+        (("granularity",), "2MiB"),
+        (("driver_version",), "13.0"),
+        (("features", "rdma", "has"), "yes"),
+        (("features", "rdma"), {}),
+        (("features",), []),
+        (("suite",), {"test_a": 1}),
+        (("conformance",), {"differences": [1]}),
+        (("system",), None),
+    ],
+)
+def test_a_report_with_a_damaged_value_is_refused(report, tmp_path, where, value):
+    file = tmp_path / "gpu.json"
+    damaged(report, file, where, value)
+    with pytest.raises(memlake.ConfigError, match="damaged"):
         HardwareReport.load(file)
 
 
@@ -182,11 +231,13 @@ def test_costs_that_make_no_sense_are_refused(tmp_path, content):
 
 
 def test_one_command_makes_one_report_with_everything(tmp_path):
-    """As `make test-gpu`, with the emulator as the driver and a part of the conformance cases."""
-    command = [sys.executable, str(ROOT / "tests" / "on_gpu.py"), memlake.emulator_library(), "--out", str(tmp_path)]
-    command += ["--cases", str(ROOT / "tests" / "contract" / "test_granularity.py")]
+    """As `make test-gpu DRIVER=relative/path`, with the emulator as the driver and a part of the conformance cases."""
+    here = Path(os.path.relpath(ROOT, tmp_path))
+    library = os.path.relpath(memlake.emulator_library(), tmp_path)
+    command = [sys.executable, str(here / "tests" / "on_gpu.py"), library, "--out", "."]
+    command += ["--cases", str(here / "tests" / "contract" / "test_granularity.py")]
     seeded = {"MEMLAKE_EMULATOR": "devices=2,memory=512MiB,lacks=rdma_access+spanning_copies"}
-    ran = subprocess.run(command, env=os.environ | seeded, capture_output=True, text=True, check=False)
+    ran = subprocess.run(command, env=os.environ | seeded, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     (file,) = tmp_path.glob("hardware-*.json")
     report = HardwareReport.load(file)
