@@ -155,7 +155,8 @@ std::optional<int> ordinal_of(PyLease& lease) {
   const auto pieces = without_gil([&] { return lease->pieces(); });
   for (const auto& [device, size] : pieces)
     if (device < devices.size()) return devices[device]->ordinal();
-  return pieces.empty() ? std::optional(devices.front()->ordinal()) : std::nullopt;
+  const bool is_empty_on_device = pieces.empty() && !lease->is_of_host_pool();
+  return is_empty_on_device ? std::optional(devices.front()->ordinal()) : std::nullopt;
 }
 
 nb::object dlpack_of_lease(nb::handle_t<PyLease> self, int device_id, bool is_versioned) {

@@ -55,6 +55,11 @@ std::vector<std::pair<std::size_t, Bytes>> Lease::pieces() const {
   return LivePool::pieces_of(pool_->pool_->space_of(*block_), *block_, requested_);
 }
 
+bool Lease::is_of_host_pool() const {
+  const auto lock = lock_open();
+  return pool_->pool_->policy_space().location() != Location::device;
+}
+
 std::vector<MappedPart> Lease::handles() const {
   const auto lock = lock_open();
   const Devices& devices = pool_->devices_;

@@ -70,6 +70,8 @@ class Lease {
   [[nodiscard]] bool is_shareable() const noexcept { return is_shareable_; }
   /// Its pieces in order, each with its device's number and its size. The number after the last device means the host.
   [[nodiscard]] std::vector<std::pair<std::size_t, Bytes>> pieces() const;
+  /// Whether its pool has its memory on the host. It also answers for an empty lease, which has no pieces.
+  [[nodiscard]] bool is_of_host_pool() const;
   /// The handles under it, by address; none for memory that has no handles.
   [[nodiscard]] std::vector<MappedPart> handles() const;
   /// Whether no more than one handle is under it.

@@ -1,13 +1,36 @@
 // The part of LivePool that provides shareable memory and exports it to other processes.
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 
 #include "base/error.hpp"
 #include "driver/result.hpp"
 #include "runtime/live_pool.hpp"
+#include "vmm/feature_probe.hpp"
 
 namespace memlake {
+
+namespace {
+
+/// Why a block that was not allocated to be shared cannot be exported, and what to do. It advises no argument that the
+/// pool would refuse.
+std::string why_not_exported(const Devices& devices, Location location) {
+  for (const auto& device : devices) {
+    const FeatureAnswer answer = ask_feature(device, Feature::file_descriptors);
+    if (!answer.has.value_or(false))
+      return "device " + std::to_string(device->ordinal()) +
+             " cannot hand memory to other processes as file descriptors (" + answer.reason +
+             "); send the bytes instead, for instance with copy_to()";
+  }
+  if (location != Location::device)
+    return "the memory of this pool lies on the host, and the driver exports only memory of devices; make a pool on the "
+           "device for what is shared";
+  return "the memory was not allocated to be shared, so its chunks may hold other buffers, too; allocate it with "
+         "shareable=True, or make the pool with handle_type=\"posix_fd\"";
+}
+
+}  // namespace
 
 ShareableSpace& LivePool::add_space(const ShareableOptions& options, bool is_default) {
   auto space = std::make_unique<ShareableSpace>(devices_, options, events_, pool_->budget());
@@ -71,10 +94,7 @@ Space& LivePool::space_for(bool is_shareable) {
 std::vector<ExportedBlock> LivePool::export_blocks(const std::vector<const Block*>& blocks) {
   for (const Block* block : blocks)
     if (exporting_space(*block) == nullptr)
-      throw Error(
-          ErrorKind::invalid_argument,
-          "the memory was not allocated to be shared, so its chunks may hold other buffers, too; allocate it with "
-          "shareable=True, or make the pool with handle_type=\"posix_fd\"");
+      throw Error(ErrorKind::invalid_argument, why_not_exported(devices_, pool_->policy_space().location()));
   std::vector<ExportedBlock> exported;
   exported.reserve(blocks.size());
   for (const Block* block : blocks)

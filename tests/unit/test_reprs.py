@@ -31,7 +31,7 @@ def everything(memlake_emulator, tmp_path):
     recording = pools[0].record(tmp_path / "trace.npz")
     objects = [*gpus, stream, stream.record(), memlake.Stream.from_handle(stream.handle, device=a), a.default_stream]
     objects += [chunk, reservation, mapping, segment, stitched, segment.chunks, *pools, *buffers, shared, share]
-    objects += [share.open(), recording, pools[0].peer_accessible_by, gpus]
+    objects += [share.open(), recording, pools[0].peer_accessible_by, gpus, a.features]
     objects += [snapshot, *snapshot.segments, pools[0].stats(), emulator.ledger(), memlake.driver.counting(a)]
     yield objects
     with suppress(MemlakeError):

@@ -15,8 +15,11 @@ constexpr Rung kLadder[] = {Rung::search_ordered,   Rung::grow,   Rung::gather, 
 
 /// First of all, because without virtual memory management there is no granule.
 Bytes granule_of(const Devices& devices, const ShareableOptions& options) {
-  require_virtual_memory(devices, options.is_single ? "a buffer of a single handle" : "a shareable buffer",
-                         "allocate without single_handle and shareable");
+  // A pool with a handle type makes this space as well, so the advice names that argument, too.
+  if (options.is_single)
+    require_virtual_memory(devices, "a buffer of a single handle", "allocate without single_handle and shareable");
+  else
+    require_virtual_memory(devices, "a shareable buffer", "leave shareable and handle_type out");
   return common_granularity(devices);
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -134,9 +135,7 @@ def _run(arguments: argparse.Namespace) -> NoReturn:
         raise ConfigError("no program to run; hint: write it behind --, for instance memlake emulate -- python test.py")
     program = shutil.which(command[0])
     if program is None:
-        raise ConfigError(
-            f"cannot run {command[0]!r}: there is no such program; hint: install it, or name it with its folder"
-        )
+        raise ConfigError(f"cannot run {command[0]!r}: {_why_no_program(command[0])}")
     settings = _settings(arguments)
     _check(settings)
     try:
@@ -145,6 +144,16 @@ def _run(arguments: argparse.Namespace) -> NoReturn:
         raise ConfigError(
             f"cannot run {program!r}: {error.strerror}; hint: is it a program that you may run?"
         ) from None
+
+
+def _why_no_program(name: str) -> str:
+    """Says why a name is no program that can be run, and what to do."""
+    # Without a slash the name was looked up in the folders of PATH, and a file of this folder is not meant.
+    if "/" in name and Path(name).is_dir():
+        return "it is a folder; hint: name a program"
+    if "/" in name and Path(name).exists():
+        return f"the file exists, but you may not execute it; hint: chmod +x {shlex.quote(name)}, or name its interpreter"
+    return "there is no such program; hint: install it, or name it with its folder"
 
 
 def _sizes(text: str) -> str | list[str]:

@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from memlake import _native
+from memlake.errors import MemlakeError
 from memlake.logs import logger
 
 if TYPE_CHECKING:
@@ -81,7 +82,10 @@ class Features(Mapping[str, Feature]):
 
     def __repr__(self) -> str:
         words = {True: "yes", False: "no", None: "not known"}
-        return f"Features({', '.join(f'{name}: {words[feature.has]}' for name, feature in self.items())})"
+        try:
+            return f"Features({', '.join(f'{name}: {words[feature.has]}' for name, feature in self.items())})"
+        except MemlakeError as error:  # the device is closed, or cannot be asked
+            return f"Features(not known: {error})"
 
 
 def log_refusals() -> None:

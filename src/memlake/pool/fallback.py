@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from memlake.policies import Options
     from memlake.pool.arguments import HandleType
 
-__all__ = ["chosen_policy", "usable_handle_type"]
+__all__ = ["chosen_policy", "usable_handle_type", "warn_once"]
 
-# What was said about a device is not said again.
-_said: set[tuple[str, int, str]] = set()
+# By the library of the driver and the text, which names the device.
+_said: set[tuple[str, str]] = set()
 
 
 def chosen_policy(
@@ -53,14 +53,18 @@ def _policy_on(devices: tuple[Device, ...], policy: str | Options | None) -> tup
         f"device {lacking.ordinal} has no virtual memory management ({lacking.features['virtual_memory'].reason}), so "
         f'the pool has the policy "{name}" over plain allocations instead of "{default_policy()}"'
     )
-    _say(lacking, "virtual_memory", reason, stacklevel=5)
     return resolve_policy(name), reason
 
 
-def usable_handle_type(handle_type: HandleType | None, devices: tuple[Device, ...]) -> HandleType | None:
-    """Returns the handle type that a pool can have: ``"posix_fd"`` where there are no fabric handles."""
+def usable_handle_type(
+    handle_type: HandleType | None, devices: tuple[Device, ...]
+) -> tuple[HandleType | None, str | None]:
+    """Returns the handle type that a pool can have, and why it is not the one that was asked for.
+
+    It is ``"posix_fd"`` where there are no fabric handles.
+    """
     if handle_type != "fabric":
-        return handle_type
+        return handle_type, None
     for device in devices:
         feature = device.features["fabric_handles"]
         if not feature.has:
@@ -68,13 +72,14 @@ def usable_handle_type(handle_type: HandleType | None, devices: tuple[Device, ..
                 f"device {device.ordinal} has no fabric handles ({feature.reason}), so the pool has the handle type "
                 '"posix_fd", for processes of one machine'
             )
-            _say(device, "fabric_handles", reason, stacklevel=4)
-            return "posix_fd"
-    return "fabric"
+            return "posix_fd", reason
+    return "fabric", None
 
 
-def _say(device: Device, feature: str, text: str, *, stacklevel: int) -> None:
-    key = (*device._key, feature)
-    if key not in _said:
-        _said.add(key)
-        warnings.warn(text, RuntimeWarning, stacklevel=stacklevel)
+def warn_once(devices: tuple[Device, ...], *reasons: str | None) -> None:
+    """Warns of each reason that was not told before. To be called by the initialiser of a pool that exists now."""
+    for reason in filter(None, reasons):
+        key = (devices[0]._key[0], reason)
+        if key not in _said:
+            _said.add(key)
+            warnings.warn(reason, RuntimeWarning, stacklevel=3)

@@ -27,7 +27,7 @@ from memlake.pool.arguments import (
 from memlake.pool.attributes import NEVER_RELEASE, PoolAttributes, parse_threshold
 from memlake.pool.buffer import Buffer
 from memlake.pool.decay import decay_thread, parse_decay
-from memlake.pool.fallback import chosen_policy, usable_handle_type
+from memlake.pool.fallback import chosen_policy, usable_handle_type, warn_once
 from memlake.pool.handle_type import is_shareable, require_exportable, require_handles
 from memlake.pool.peer_devices import PeerDevices
 from memlake.pool.pool_hardware import PoolHardware
@@ -172,7 +172,7 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         self._total = total = total_memory(self._all, location)
         threshold = parse_threshold(release_threshold, total)
         self._decay = parse_decay(decay)
-        self._handle_type = usable_handle_type(handle_type, self._all)
+        self._handle_type, not_fabric = usable_handle_type(handle_type, self._all)
         self._limit = None if limit is None else parse_bytes(limit, of=total, what="limit")
         self._max_size = None if max_size is None else parse_bytes(max_size, of=total, what="max_size")
         self.on_failure = tuple(on_failure if isinstance(on_failure, Iterable) else (on_failure,))
@@ -185,13 +185,12 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         self._peers: frozenset[Device] = frozenset()
         self._release_threshold = NEVER_RELEASE
         first = parse_bytes(initial_size, of=total, what="initial_size")
-        shares = is_shareable(self._handle_type, location, self._policy)
         super().__init__(
             cores,
             self._policy.configuration,
             self._limit,
             Buffer,
-            shareable=shares,
+            shareable=is_shareable(self._handle_type, location, self._policy),
             placement=placement,
             location=location,
             may_spill=spill is not None,
@@ -200,6 +199,7 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
             fabric=self._handle_type == "fabric",
             lasting_streams=lasting_streams,
         )
+        warn_once(self._all, self._fallback_reason, not_fabric)
         self._is_made = True
         Pool._known[self._identity] = self
         _native.publication_changed()

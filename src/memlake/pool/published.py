@@ -30,7 +30,7 @@ def publish() -> Publisher:
     """Lets other processes of the same user read the figures of all pools of this process: ``memlake top``.
 
     The environment variable ``MEMLAKE_PUBLISH=1`` does the same when the first pool is made. A second call returns the
-    same publisher. It ends with the process, or with its `close`.
+    same publisher. It ends with the process, with its `close`, or with a ``with`` or ``async with`` block.
 
     Raises:
         ConfigError: if the folder of the sockets cannot be used.

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from memlake.errors import MemlakeError
+from memlake.ownership.closable import Closable
 from memlake.publishing.folder import ENDING, PublishFolder
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ _TO_END = 1.0
 """How many seconds a thread has to end. It may wait for the lock of a pool."""
 
 
-class Publisher:
-    """Answers readers of the same user until it is closed or the process ends.
+class Publisher(Closable):
+    """Answers readers of the same user until it is closed, its ``with`` block ends or the process ends.
 
     A forked child does not publish: it has none of the pools. A process that is killed leaves its socket behind, which
     nobody answers; readers remove it.

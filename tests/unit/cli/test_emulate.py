@@ -113,7 +113,7 @@ def test_bad_input_is_told_before_the_program_starts(arguments, named):
 
 
 def test_a_file_that_is_no_program_is_told(tmp_path):
-    for content, rights, reason in ((b"\x7fELF?", 0o755, "Exec format error"), (b"", 0o644, "no such program")):
+    for content, rights, reason in ((b"\x7fELF?", 0o755, "Exec format error"), (b"", 0o644, "chmod +x")):
         path = tmp_path / "file"
         path.write_bytes(content)
         path.chmod(rights)
@@ -121,6 +121,9 @@ def test_a_file_that_is_no_program_is_told(tmp_path):
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith(f"memlake: error: cannot run '{path}'")
         assert reason in done.stderr
+    assert "the file exists, but you may not execute it" in done.stderr
+    assert "it is a folder" in emulate("--", str(tmp_path)).stderr
+    assert "there is no such program" in emulate("--", str(tmp_path / "missing")).stderr
 
 
 def test_devices_may_differ():

@@ -177,6 +177,14 @@ def test_copies_and_other_devices_are_refused(pool):
             use()
 
 
+def test_an_empty_buffer_has_the_device_of_its_pool_for_dlpack(gpu):
+    assert memlake.Pool(gpu).allocate(0).__dlpack_device__() == (2, gpu.ordinal)
+    for location in ("host", "host_numa"):
+        buffer = memlake.Pool(gpu, location=location).allocate(0)
+        assert buffer.__dlpack_device__() == (3, 0)
+        assert np.from_dlpack(buffer).shape == (0,)
+
+
 def test_host_memory_is_page_locked_memory_for_dlpack(gpu):
     buffer = memlake.Pool(gpu, location="host").allocate(1000)
     buffer.fill(9)

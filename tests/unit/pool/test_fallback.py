@@ -101,6 +101,62 @@ def test_fabric_handles_that_do_not_work_become_file_descriptors(memlake_emulato
         buffer.export()
 
 
+@pytest.mark.parametrize(
+    ("lacks", "arguments", "advice"),
+    [
+        ("vmm", {"handle_type": "fabric"}, "leave shareable and handle_type out"),
+        ("vmm", {"handle_type": "posix_fd"}, "leave shareable and handle_type out"),
+        ("export", {"handle_type": "fabric"}, "leave shareable and handle_type out"),
+        ("vmm", {"location": "host"}, "needs the policy"),
+        ("vmm", {"limit": "much"}, "limit"),
+    ],
+)
+def test_a_pool_that_is_refused_warns_of_nothing_that_it_has(memlake_emulator, lacks, arguments, advice):
+    (gpu,) = memlake_emulator.emulate(memory="64MiB", lacks=[lacks])
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with pytest.raises(memlake.MemlakeError, match=advice):
+            memlake.Pool(gpu, **arguments)
+    assert [str(one.message) for one in told] == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        memlake.Pool(gpu).close()  # what the advice names does work
+
+
+def test_the_advice_for_one_buffer_fits_it(plain):
+    with memlake.Pool(plain, "caching") as pool:
+        with pytest.raises(memlake.ConfigError, match="allocate without single_handle and shareable"):
+            pool.allocate("4MiB", single_handle=True)
+        with pytest.raises(memlake.ConfigError, match="leave shareable and handle_type out"):
+            pool.allocate("4MiB", shareable=True)
+
+
+@pytest.mark.parametrize("lacks", ["vmm", "export"])
+def test_an_export_on_a_device_without_exports_is_not_advised_to_share(memlake_emulator, lacks):
+    (gpu,) = memlake_emulator.emulate(memory="64MiB", lacks=[lacks])
+    with memlake.Pool(gpu, "caching") as pool, pool.allocate("4MiB") as buffer:
+        for export in (buffer.export, pool.export):
+            with pytest.raises(memlake.ConfigError, match="cannot hand memory to other processes") as refused:
+                export()
+            assert "shareable" not in str(refused.value)
+
+
+def test_an_export_of_host_memory_is_not_advised_to_share(memlake_emulator):
+    (gpu,) = memlake_emulator.emulate(memory="64MiB")
+    with memlake.Pool(gpu, location="host") as pool, pool.allocate("4MiB") as buffer:
+        with pytest.raises(memlake.ConfigError, match="lies on the host") as refused:
+            buffer.export()
+        assert "shareable" not in str(refused.value)
+
+
+def test_a_warning_that_is_an_error_leaves_nothing_behind(plain):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        with pytest.raises(RuntimeWarning, match="caching"):
+            memlake.Pool(plain, initial_size="4MiB")
+    assert plain.free_memory == plain.total_memory
+
+
 def test_fabric_handles_that_work_are_made(memlake_emulator):
     (gpu,) = memlake_emulator.emulate(memory="64MiB", lacks=(), fabric="works")
     with memlake.Pool(gpu, handle_type="fabric") as pool, pool.allocate("4MiB") as buffer:

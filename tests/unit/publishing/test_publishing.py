@@ -1,5 +1,6 @@
 """Publishing the pools of a process, and reading those of others."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -59,6 +60,20 @@ def test_refusals_and_the_limit_are_those_of_now(program):
     pool = read()[0].pools[1]
     assert (pool.ooms, pool.limit) == (1, 30 * MIB)
     assert pool.retries >= 1
+
+
+def test_publishing_ends_with_a_block(runtime):
+    async def publish_for_a_while():
+        async with memlake.publish() as publisher:
+            assert len(sockets_in(runtime)) == 1
+            return publisher
+
+    with memlake.publish() as first:
+        assert len(sockets_in(runtime)) == 1
+    second = asyncio.run(publish_for_a_while())
+    assert not first.is_open
+    assert not second.is_open
+    assert sockets_in(runtime) == []
 
 
 def test_several_processes_and_several_readers(start):
