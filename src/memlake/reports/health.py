@@ -18,7 +18,7 @@ from memlake.units import format_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from memlake.device import Device
+    from memlake.device import Device, Feature
 
 __all__ = ["Finding", "Health", "examine", "page_of"]
 
@@ -38,6 +38,10 @@ _EXTRAS = {
     "rich": ("rich", "tables in colour on a terminal", "rich"),
     "pyarrow": ("pyarrow", "Trace.save to Parquet", "parquet"),
 }
+
+_EMULATOR = "memlake's emulator"
+# They change what devices can do, so an error may be theirs.
+_VARIABLES = ("MEMLAKE_FEATURES", "MEMLAKE_EMULATOR", "MEMLAKE_HARDWARE")
 
 # Each emulated mapping with real bytes is one mapping of the kernel; Linux allows 65530 by default.
 _FEW_MAPPINGS = 65530
@@ -82,9 +86,12 @@ class Health(Printable, report="health"):
         broken = [finding for finding in self.findings if finding.state == _BAD]
         if broken:
             return f"memlake does not work here: {broken[0].name}: {broken[0].value}. {broken[0].advice}".strip()
-        has_gpu = any(finding.name == "device 0" for finding in self.findings)
-        where = "on the GPU and on emulated ones" if has_gpu else "on emulated GPUs; there is no real one"
-        return f"memlake works here, {where}."
+        if any(finding.name == "device 0" for finding in self.findings):
+            return "memlake works here, on the GPU and on emulated ones."
+        # With the emulator as the driver the real one was not looked for.
+        is_emulated = any(finding.topic == "driver" and _EMULATOR in finding.value for finding in self.findings)
+        why = f"the driver of this process is {_EMULATOR}" if is_emulated else "there is no real one"
+        return f"memlake works here, on emulated GPUs; {why}."
 
     def __repr__(self) -> str:
         return f"<memlake.Health: {'good' if self.is_good else 'broken'}, {len(self.findings)} findings>"
@@ -109,11 +116,20 @@ def page_of(health: Health) -> Page:
     rows = [(finding.topic, finding.name, finding.state, finding.value) for finding in health.findings]
     page.table(("topic", "what", "state", "found"), rows, left=4)
     page.line()
-    for finding in health.findings:
-        if finding.advice:
-            page.paragraph(f"{finding.name}: {finding.advice}")
+    for where, advice in _advice(health.findings):
+        page.paragraph(f"{where}: {advice}")
     page.paragraph(health.sentence)
     return page
+
+
+def _advice(findings: tuple[Finding, ...]) -> Iterator[tuple[str, str]]:
+    """Yields each advice once, behind the name of what it is about. In front of a feature are the devices without it."""
+    topics_of: dict[tuple[str, str], list[str]] = {}
+    for finding in findings:
+        if finding.advice:
+            topics_of.setdefault((finding.name, finding.advice), []).append(finding.topic)
+    for (name, advice), topics in topics_of.items():
+        yield f"{', '.join(topics)}: {name}" if topics[0].startswith("device ") else name, advice
 
 
 def _memlake() -> Iterator[Finding]:
@@ -126,13 +142,24 @@ def _memlake() -> Iterator[Finding]:
     for name, library in (("native core", native_library), ("emulator", emulator_library)):
         yield _tried("memlake", name, library, reinstall)
     yield _tried("memlake", "emulator at work", _try_the_emulator, reinstall)
+    if os.environ.get("MEMLAKE_HARDWARE"):
+        yield _tried("memlake", "emulated machine", _machine_of_environment, reinstall)
 
 
 def _tried(topic: str, name: str, attempt: Callable[[], str], advice: str) -> Finding:
     try:
         return Finding(topic, name, _GOOD, attempt())
     except (MemlakeError, ImportError, OSError) as error:
-        return Finding(topic, name, _BAD, str(error), advice)
+        return Finding(topic, name, _BAD, str(error), _about_variables(str(error)) or advice)
+
+
+def _about_variables(error: str) -> str:
+    """Returns the advice to change the environment variables that explain the error; empty if there are none."""
+    given = [variable for variable in _VARIABLES if os.environ.get(variable)]
+    named = [variable for variable in given if variable in error]
+    if named:
+        return f"Correct or unset {' and '.join(named)}."
+    return f"Does it work without {' and '.join(given)}? The environment sets it." if given else ""
 
 
 def _try_the_emulator() -> str:
@@ -140,7 +167,7 @@ def _try_the_emulator() -> str:
     from memlake import vmm
     from memlake.emulator.emulated_device import emulate
 
-    with emulate(devices=2, memory="64MiB") as gpus:
+    with emulate(devices=2, memory="64MiB", hardware="usual") as gpus:
         chunks = [vmm.create(gpu, gpu.granularity) for gpu in gpus]
         with vmm.stitch(chunks, access=gpus) as lake:
             lake.fill(0x5A)
@@ -151,6 +178,14 @@ def _try_the_emulator() -> str:
     if last != b"\x5a":
         raise MemlakeError("a byte written through a stitched range did not come back")
     return "stitched a range over two emulated GPUs, wrote and read it"
+
+
+def _machine_of_environment() -> str:
+    """Returns the settings of the machine that ``MEMLAKE_HARDWARE`` names."""
+    from memlake.emulator.hardware import settings_of
+
+    settings = ", ".join(f"{name}={value!r}" for name, value in settings_of(None).items())
+    return f"{os.environ['MEMLAKE_HARDWARE']}: {settings or 'no settings of its own'}"
 
 
 def _driver() -> Iterator[Finding]:
@@ -168,7 +203,7 @@ def _driver() -> Iterator[Finding]:
     try:
         found = devices()
         number = driver.version()
-        kind = ", memlake's emulator" if driver.is_emulated else ""
+        kind = f", {_EMULATOR}" if driver.is_emulated else ""
         yield Finding("driver", name, _GOOD, f"CUDA {number // 1000}.{number % 1000 // 10}{kind}")
     except MemlakeError as error:
         yield Finding("driver", name, _NOTE, str(error), "Look at nvidia-smi: the driver is there but does not start.")
@@ -178,23 +213,39 @@ def _driver() -> Iterator[Finding]:
             "driver", "devices", _NOTE, "none", "Is a GPU visible here? See nvidia-smi, CUDA_VISIBLE_DEVICES."
         )
     for device in found:
+        name = f"emulated device {device.ordinal}" if device.is_emulated else f"device {device.ordinal}"
         memory = format_bytes(device.total_memory)
-        if device.features["virtual_memory"].has:
+        try:
+            features = dict(device.features)
+        except MemlakeError as error:
+            advice = _about_variables(str(error))
+            yield Finding("driver", name, _BAD, f"{device.name}, {memory}: {error}", advice)
+            continue
+        if features["virtual_memory"].has:
             memory += f", granule {format_bytes(device.granularity)}"
-        yield Finding("driver", f"device {device.ordinal}", _GOOD, f"{device.name}, {memory}")
-        yield from _features(device)
+        yield Finding("driver", name, _GOOD, f"{device.name}, {memory}")
+        yield from _features(f"device {device.ordinal}", features)
 
 
-def _features(device: Device) -> Iterator[Finding]:
-    topic = f"device {device.ordinal}"
-    for name, feature in device.features.items():
+def _features(topic: str, features: dict[str, Feature]) -> Iterator[Finding]:
+    for name, feature in features.items():
         if feature.has:
             yield Finding(topic, name, _GOOD, f"yes, by {feature.source}")
         else:
             answer = "no" if feature.has is False else "not known"
-            yield Finding(
-                topic, name, _NOTE, f"{answer}, by {feature.source}: {feature.reason}", f"Without it {feature.without}."
-            )
+            value = f"{answer}, by {feature.source}: {feature.reason}"
+            yield Finding(topic, name, _NOTE, value, _without(name, features))
+
+
+def _without(name: str, features: dict[str, Feature]) -> str:
+    """Returns what memlake does without a feature on a device with these features."""
+    if not features["virtual_memory"].has:
+        # The other features are about memory that such a device does not have.
+        others = ", ".join(feature for feature in features if feature != "virtual_memory")
+        return f"Without it {features[name].without}, without {others}." if name == "virtual_memory" else ""
+    if name == "fabric_handles" and not features["file_descriptors"].has:
+        return 'Without it and file_descriptors handle_type="fabric" is refused.'
+    return f"Without it {features[name].without}."
 
 
 def _installed(distributions: tuple[str, ...]) -> str | None:
