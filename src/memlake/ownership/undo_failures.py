@@ -1,4 +1,4 @@
-"""Undo failures: the driver refuses a call while an object is dropped.
+"""Undo failures: the driver refuses a call while an object is dropped, or while memlake undoes something itself.
 
 A destructor cannot raise, so the failure becomes a ResourceWarning. Python ignores these by default. If the emulator
 refused the call because a real driver would crash or corrupt memory, it becomes a RuntimeWarning, which Python shows.
@@ -26,7 +26,11 @@ def install() -> None:
 def _warn(call: str, code: int, detail: str, is_violation: bool) -> None:
     if code == _ILLEGAL_ADDRESS:
         return  # the context is lost; every call on it has already raised this error
-    text = f"an object that was dropped without close() could not be given back: {call} answered {code}: {detail}"
+    # The core makes such calls for objects that the program has dropped, and for objects of its own.
+    text = (
+        f"{call} answered {code}: {detail}; the call gives something back or undoes something, for an object that was "
+        "dropped without close() or for memlake itself, and no error could be raised there"
+    )
     _log.warning("%s", text)
     warnings.warn(
         text,
