@@ -148,11 +148,19 @@ def driver(pytestconfig: pytest.Config) -> Driver:
 def expect(request: pytest.FixtureRequest, driver: Driver) -> Iterator[Expectations]:
     """The expectations of this case; the case's number is in its name."""
     number = re.match(r"test_case_(\d{3})_", request.node.name)
-    expectations = Expectations(int(number[1]) if number else 0, driver, is_report(request.config))
+    case = int(number[1]) if number else 0
+    expectations = Expectations(case, driver, is_report(request.config), test=request.node.name)
     yield expectations
     if expectations.is_report:
         report_of(request.config).rows.update(expectations.rows)
         expectations.verdict()
+
+
+@pytest.fixture
+def adds_all_devices(driver: Driver) -> bool:
+    """Whether the driver has no devices but those of the cases. A real driver has others, and so has the emulator if
+    the environment describes them."""
+    return driver.is_emulated and not os.environ.get("MEMLAKE_EMULATOR")
 
 
 @pytest.fixture

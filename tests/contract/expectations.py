@@ -33,6 +33,8 @@ class Row:
     expected: str
     got: str
     agrees: bool
+    test: str = ""
+    """The name of the test, for questions of no numbered case."""
 
     def sentence(self) -> str:
         """For people."""
@@ -50,6 +52,7 @@ class Expectations:
     is_report: bool
     rows: list[Row] = field(default_factory=list)
     violations: int = 0
+    test: str = ""
     note: str = ""
     """What else a person needs to see a difference again, for instance a seed."""
     _judged: int = 0
@@ -88,7 +91,7 @@ class Expectations:
     def _compare(self, what: str, got: Any, want: Any, label: str, show: Callable[[Any], str]) -> None:
         agrees = got == want
         told = f"{what} [{self.note}]" if self.note and not agrees else what
-        row = Row(self.case, told, label, show(want), show(got), agrees)
+        row = Row(self.case, told, label, show(want), show(got), agrees, "" if self.case else self.test)
         self.rows.append(row)
         if not agrees and not self.is_report:
             explanation = self.driver.last_error()

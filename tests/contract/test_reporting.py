@@ -73,17 +73,31 @@ def test_the_report_is_a_table_and_a_file(driver: Driver, tmp_path: Path) -> Non
     assert told["tests"]["test_case_052_part_of_a_mapping"]["outcome"] == "started"
 
 
+def test_a_question_of_no_numbered_case_has_the_name_of_its_test(driver: Driver) -> None:
+    for case, test in ((0, "test_the_size"), (16, "")):
+        expect = Expectations(case, driver, is_report=True, test="test_the_size")
+        expect.equal("the size", 3, 4, "I")
+        assert [row.test for row in expect.rows] == [test]
+        report = Report("GPU", 13000)
+        report.rows.update(expect.rows)
+        assert report.lines()[-1].split()[0] == (test or "16")
+
+
 @pytest.mark.emulator_only("it asks the emulator")
-def test_the_emulator_has_a_report_without_differences(driver: Driver, tmp_path: Path) -> None:
+@pytest.mark.parametrize("devices", ["", "devices=2,memory=512MiB"], ids=["added", "of the environment"])
+def test_the_emulator_has_a_report_without_differences(driver: Driver, tmp_path: Path, devices: str) -> None:
     command = [sys.executable, "-m", "pytest", "-c", str(PROJECT / "pyproject.toml"), "-p", "no:cacheprovider"]
-    command += [str(HERE / "test_granularity.py"), "--driver", driver.library, "--report"]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    command += [str(HERE / "test_granularity.py"), f"{HERE / 'test_checkpoints.py'}::test_rule_checkpoint_of_itself"]
+    command += [f"{HERE / 'test_managed_pools.py'}::test_the_type_of_a_pool_shows_in_is_managed"]
+    command += ["--driver", driver.library, "--report"]
+    environment = os.environ | {"MEMLAKE_EMULATOR": devices}
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "no difference from the contract" in ran.stdout
     (file,) = tmp_path.glob("conformance-emulator-*.json")
     told = json.loads(file.read_text(encoding="utf-8"))
     assert told["differences"] == []
-    assert {row["case"] for row in told["rows"]} == {10, 11, 12, 13}
+    assert {row["case"] for row in told["rows"]} == {0, 10, 11, 12, 13}
 
 
 def test_without_a_driver_one_sentence_says_so() -> None:

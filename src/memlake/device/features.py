@@ -17,7 +17,7 @@ from memlake.logs import logger
 if TYPE_CHECKING:
     from memlake.device.device import Device
 
-__all__ = ["Feature", "Features", "feature_names", "log_refusals"]
+__all__ = ["Feature", "Features", "feature_names", "log_refusals", "without_of"]
 
 _log = logger("device")
 
@@ -56,6 +56,11 @@ def _texts() -> dict[str, tuple[str, str]]:
 def feature_names() -> tuple[str, ...]:
     """Returns the names of all features, in the order of tables."""
     return tuple(_texts())
+
+
+def without_of() -> dict[str, str]:
+    """Returns what memlake does without each feature, by its name."""
+    return {name: without for name, (_, without) in _texts().items()}
 
 
 class Features(Mapping[str, Feature]):

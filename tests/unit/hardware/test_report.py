@@ -5,6 +5,7 @@ import math
 import os
 import subprocess
 import sys
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 import memlake
 from memlake.hardware import HardwareReport, compare_report, measure
+from memlake.hardware.differences import assumed_features, assumed_granularity
 from memlake.replaying.costs import default_costs, load_costs
 
 MIB = 2**20
@@ -141,6 +143,44 @@ def test_each_feature_that_differs_is_found(memlake_emulator, settings, name):
     assert found(as_assumed(measure(gpu, repeats=1))) == {("feature", name)}
 
 
+def test_the_assumed_device_is_the_usual_one_of_the_emulator():
+    program = """
+        import json, memlake
+        with memlake.emulate(memory="256MiB", hardware="usual") as (usual,):
+            features = {name: feature.has for name, feature in usual.features.items()}
+            print(json.dumps([features, usual.granularity]))
+    """
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("MEMLAKE_")}
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    ran = subprocess.run(command, env=clean, capture_output=True, text=True, check=True)
+    assert json.loads(ran.stdout) == [assumed_features(), assumed_granularity()]
+
+
+@pytest.mark.parametrize(
+    ("name", "environment"),
+    [
+        ("rdma", {"MEMLAKE_FEATURES": "rdma=no"}),
+        ("host_memory", {"MEMLAKE_EMULATOR": "memory=128MiB,driver=12020"}),
+        ("rdma", {"MEMLAKE_HARDWARE": "no-rdma"}),
+    ],
+)
+def test_the_environment_does_not_change_what_is_assumed(report, tmp_path, name, environment):
+    lacking = {"has": False, "source": "trial", "reason": "it was refused"}
+    file = tmp_path / "gpu.json"
+    usual = as_assumed(report)
+    replace(usual, features=usual.features | {name: usual.features[name] | lacking}).save(file)
+    environment = environment | {"MEMLAKE_DRIVER": memlake.emulator_library()}
+    compared = run_memlake("doctor", "--compare", str(file), "--json", **environment)
+    assert [row["name"] for row in json.loads(compared.stdout)["differences"]] == [name]
+
+
+def test_without_virtual_memory_nothing_is_said_about_what_lake_does(memlake_emulator):
+    (gpu,) = memlake_emulator.emulate(memory="128MiB", lacks=["vmm"])
+    rows = {row.name: row.meaning for row in compare_report(measure(gpu, repeats=1)).found if row.topic == "feature"}
+    assert "policy caching" in rows.pop("virtual_memory")
+    assert set(rows.values()) == {"there is no virtual memory management"}
+
+
 def test_a_cost_that_differs_is_found_in_both_directions(report):
     for factor in (2.5, 0.3):
         for name, cost in default_costs().items():
@@ -156,6 +196,10 @@ def test_slow_stitched_memory_another_granularity_and_failed_tests_are_found(rep
     assert found(replace(usual, granularity=4 * MIB)) == {("device", "granularity")}
     row = {"case": 38, "label": "U", "what": "a prefix", "expected": "0", "got": "1"}
     assert found(replace(usual, conformance={"differences": [row]})) == {("contract", "case 38: a prefix")}
+    row = {"case": 0, "label": "O/I", "what": "a prefix", "expected": "0", "got": "1", "test": "test_of_prefixes"}
+    (difference,) = compare_report(replace(usual, conformance={"differences": [row]})).found
+    assert difference.name == "test_of_prefixes: a prefix"
+    assert difference.meaning == "the emulator answers as assumed, which is observed on another driver or inferred"
     tests = {"test_a": "passed", "test_b": "failed: it was 3", "test_c": "skipped: no device"}
     assert found(replace(usual, suite=tests)) == {("suite", "test_b")}
 
