@@ -61,9 +61,19 @@ def usable_handle_type(
 ) -> tuple[HandleType | None, str | None]:
     """Returns the handle type that a pool can have, and why it is not the one that was asked for.
 
-    It is ``"posix_fd"`` where there are no fabric handles.
+    It is ``"posix_fd"`` where there are no fabric handles, and None where memory cannot be exported at all.
     """
-    if handle_type != "fabric":
+    if handle_type not in ("posix_fd", "fabric"):
+        return handle_type, None
+    for device in devices:
+        feature = device.features["file_descriptors"]
+        if not feature.has:
+            reason = (
+                f"device {device.ordinal} cannot hand memory to other processes ({feature.reason}), so the pool has no "
+                "handle type, and export() is refused"
+            )
+            return None, reason
+    if handle_type == "posix_fd":
         return handle_type, None
     for device in devices:
         feature = device.features["fabric_handles"]

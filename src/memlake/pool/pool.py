@@ -84,8 +84,8 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
             needs the policy ``"lake"``. A share such as ``"50%"`` is then a share of the memory of the machine.
         handle_type: ``"posix_fd"``: every buffer can be exported to other processes (`Buffer.export`), unless it is
             allocated with ``shareable=False``. ``"fabric"``: the handles of such buffers can be exported as fabric
-            handles, too (`Buffer.handles`); if the device cannot do that, a warning says so, and the pool's handle
-            type is ``"posix_fd"``. None, ``"none"``: only buffers that are allocated with ``shareable=True``.
+            handles, too (`Buffer.handles`). If a device cannot do that, a warning says so, and the pool's handle
+            type is ``"posix_fd"``, or None. None, ``"none"``: only buffers allocated with ``shareable=True``.
         placement: on which of several devices new memory is created: ``"fill"``: the first device with room;
             ``"balance"``: the devices evenly, buffer by buffer: a buffer for which one device has enough free memory
             and room is on that device alone; ``"near"``: the device of the request's stream first.

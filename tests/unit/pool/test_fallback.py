@@ -104,9 +104,6 @@ def test_fabric_handles_that_do_not_work_become_file_descriptors(memlake_emulato
 @pytest.mark.parametrize(
     ("lacks", "arguments", "advice"),
     [
-        ("vmm", {"handle_type": "fabric"}, "leave shareable and handle_type out"),
-        ("vmm", {"handle_type": "posix_fd"}, "leave shareable and handle_type out"),
-        ("export", {"handle_type": "fabric"}, "leave shareable and handle_type out"),
         ("vmm", {"location": "host"}, "needs the policy"),
         ("vmm", {"limit": "much"}, "limit"),
     ],
@@ -121,6 +118,21 @@ def test_a_pool_that_is_refused_warns_of_nothing_that_it_has(memlake_emulator, l
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         memlake.Pool(gpu).close()  # what the advice names does work
+
+
+@pytest.mark.parametrize("lacks", ["vmm", "export"])
+@pytest.mark.parametrize("handle_type", ["posix_fd", "fabric"])
+def test_a_device_without_exports_has_pools_without_a_handle_type(memlake_emulator, lacks, handle_type):
+    (gpu,) = memlake_emulator.emulate(memory="64MiB", lacks=[lacks])
+    with pytest.warns(RuntimeWarning, match="cannot hand memory to other processes"):
+        pool = memlake.Pool(gpu, "caching", handle_type=handle_type)
+    with pool, pool.allocate("4MiB") as buffer:
+        assert pool.handle_type is None
+        assert not buffer.is_shareable
+        with pytest.raises(memlake.ConfigError, match="cannot hand memory to other processes"):
+            buffer.export()
+        with pytest.raises(memlake.ConfigError, match="leave shareable"):
+            pool.allocate("4MiB", shareable=True)
 
 
 def test_the_advice_for_one_buffer_fits_it(plain):
