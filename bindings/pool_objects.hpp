@@ -75,8 +75,8 @@ class PyLease {
   std::shared_ptr<Device> left_device_;  // of the pool that it has left
 };
 
-/// The device of a buffer, by DLPack: the first one that has memory of it, or the first one of its pool if the buffer is
-/// empty. None: all of it, or all memory of the pool of an empty buffer, is on the host.
+/// The device of a buffer, by DLPack: the first one that has memory of it; of an empty buffer the first one of its
+/// pool. None: all of it is on the host, or all memory of the pool of an empty buffer is.
 std::optional<int> ordinal_of(PyLease& lease);
 /// A DLPack capsule over the memory of a buffer. The tensor keeps the buffer alive, and close() is refused meanwhile.
 nb::object dlpack_of_lease(nb::handle_t<PyLease> self, int device_id, bool is_versioned);

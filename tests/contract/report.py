@@ -63,7 +63,9 @@ class Report:
         if not differences:
             return [f"{asked}, no difference from the contract"]
         header = ("case", "label", "expected", "got", "what")
-        table = [header] + [(str(r.case or r.test), r.label, _short(r.expected), _short(r.got), r.what) for r in differences]
+        table = [header] + [
+            (str(r.case or r.test), r.label, _short(r.expected), _short(r.got), r.what) for r in differences
+        ]
         widths = [max(len(line[column]) for line in table) for column in range(len(header) - 1)]
         return [f"{asked}, {len(differences)} differences from the contract"] + [
             "  ".join([cell.ljust(width) for cell, width in zip(line, widths, strict=False)] + [line[-1]])

@@ -152,7 +152,8 @@ def _why_no_program(name: str) -> str:
     if "/" in name and Path(name).is_dir():
         return "it is a folder; hint: name a program"
     if "/" in name and Path(name).exists():
-        return f"the file exists, but you may not execute it; hint: chmod +x {shlex.quote(name)}, or name its interpreter"
+        hint = f"chmod +x {shlex.quote(name)}, or name its interpreter"
+        return f"the file exists, but you may not execute it; hint: {hint}"
     return "there is no such program; hint: install it, or name it with its folder"
 
 

@@ -137,8 +137,10 @@ def _check(report: HardwareReport) -> None:
     numbers = {"driver_version": report.driver_version, "memory": report.memory, "granularity": report.granularity or 0}
     _check_numbers("device", numbers)
     _check_numbers("plain", {"alloc": report.plain["alloc"], "free": report.plain["free"]})
-    for row in (*report.calls, *report.copies):
-        _check_numbers(type(row).__name__, asdict(row))
+    for call in report.calls:
+        _check_numbers("calls", asdict(call))
+    for copy in report.copies:
+        _check_numbers("copies", asdict(copy))
     for name, answer in report.features.items():
         if answer["has"] not in (True, False, None):
             raise TypeError(f"the feature {name!r} is {answer['has']!r}, not true, false or null")

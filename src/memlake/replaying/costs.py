@@ -11,7 +11,14 @@ from pathlib import Path
 from memlake import _native
 from memlake.errors import ConfigError
 
-__all__ = ["apply_costs_of_environment", "checked_costs", "default_costs", "is_finite_number", "load_costs", "use_costs"]
+__all__ = [
+    "apply_costs_of_environment",
+    "checked_costs",
+    "default_costs",
+    "is_finite_number",
+    "load_costs",
+    "use_costs",
+]
 
 _VARIABLE = "MEMLAKE_COSTS"
 

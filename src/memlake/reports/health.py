@@ -18,7 +18,7 @@ from memlake.units import format_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from memlake.device import Device, Feature
+    from memlake.device.features import Feature
 
 __all__ = ["Finding", "Health", "examine", "page_of"]
 
@@ -123,7 +123,7 @@ def page_of(health: Health) -> Page:
 
 
 def _advice(findings: tuple[Finding, ...]) -> Iterator[tuple[str, str]]:
-    """Yields each advice once, behind the name of what it is about. In front of a feature are the devices without it."""
+    """Yields each advice once, with the name of its finding; a feature has the devices without it in front."""
     topics_of: dict[tuple[str, str], list[str]] = {}
     for finding in findings:
         if finding.advice:

@@ -89,7 +89,9 @@ def damaged(report, file, where, value):
 def test_a_report_with_a_cost_that_is_no_cost_is_refused_as_for_replays(report, tmp_path, value):
     file = tmp_path / "gpu.json"
     damaged(report, file, ("costs", "map"), value)
-    with pytest.raises(memlake.ConfigError, match="the cost 'map' in .* is not a number of microseconds") as for_replays:
+    with pytest.raises(
+        memlake.ConfigError, match=r"the cost 'map' in .* is not a number of microseconds"
+    ) as for_replays:
         load_costs(file)
     with pytest.raises(memlake.ConfigError) as for_comparisons:
         HardwareReport.load(file)
