@@ -244,7 +244,7 @@ def _without(name: str, features: dict[str, Feature]) -> str:
         others = ", ".join(feature for feature in features if feature != "virtual_memory")
         return f"Without it {features[name].without}, without {others}." if name == "virtual_memory" else ""
     if name == "fabric_handles" and not features["file_descriptors"].has:
-        return 'Without it and file_descriptors handle_type="fabric" is refused.'
+        return 'Without it and file_descriptors handle_type="fabric" becomes None, and export() is refused.'
     return f"Without it {features[name].without}."
 
 

@@ -89,7 +89,7 @@ def test_advice_about_features_fits_the_device(memlake_command):
 
     assert "device 0: virtual_memory: Without it pools use plain allocations" in said("vmm")
     assert "lake maps" not in said("vmm")
-    assert 'handle_type="fabric" is refused' in said("export")
+    assert 'handle_type="fabric" becomes None, and export() is refused' in said("export")
     assert 'becomes "posix_fd"' not in said("export")
 
 
