@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "driver/driver.hpp"
@@ -58,6 +59,7 @@ struct Shortage {
   Bytes device_total{0};         ///< of all devices of the pool, or of the host if its memory lies there
   Bytes device_free{0};          ///< memory that the driver has left for any program
   Bytes held_by_other_pools{0};  ///< other pools of this process, on the same devices
+  std::vector<std::pair<const char*, Bytes>> other_pools{};  ///< each by the name of its policy, most first
   std::vector<Waiting> pending_on{};
   std::vector<Tried> tried{};
   const char* policy = "";

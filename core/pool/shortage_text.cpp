@@ -13,6 +13,7 @@ namespace {
 
 // The C functions keep a text of 2 KiB, and the hint is at its end.
 constexpr std::size_t kMostStreams = 4;
+constexpr std::size_t kMostPools = 4;  // the others are counted
 constexpr std::size_t kMostTried = 12;
 
 const char* words_for(Tried::What what) {
@@ -264,8 +265,14 @@ std::string to_text(const Shortage& shortage) {
   text << "; in one range the policy " << shortage.policy << " could have given "
        << to_text(shortage.outlook.in_one_range) << ". T" << device_has(shortage).substr(1) << " "
        << to_text(shortage.device_free) << " of " << to_text(shortage.device_total) << " left.";
-  if (shortage.held_by_other_pools.count > 0)
-    text << " Other pools of this process hold " << to_text(shortage.held_by_other_pools) << ".";
+  if (shortage.held_by_other_pools.count > 0) {
+    text << " Other pools of this process hold " << to_text(shortage.held_by_other_pools);
+    const auto& pools = shortage.other_pools;
+    for (std::size_t i = 0; i < std::min(pools.size(), kMostPools); ++i)
+      text << (i == 0 ? " (" : ", ") << pools[i].first << " " << to_text(pools[i].second);
+    if (pools.size() > kMostPools) text << ", and " << pools.size() - kMostPools << " more";
+    text << (pools.empty() ? "." : ").");
+  }
   for (std::size_t i = 0; i < shortage.pending_on.size(); ++i) {
     if (i == kMostStreams) {
       text << " and " << shortage.pending_on.size() - i << " more streams";

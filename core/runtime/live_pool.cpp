@@ -64,7 +64,8 @@ LivePool::LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMake
   pool_->policy_space().set_unlocker(unlocker_);
   pool_->set_leftovers(leftovers_);
   if (sharing_.is_default_space) add_shareable_space();
-  neighbour_.emplace(pool_->policy_space().location() == Location::device ? given_ : Devices{}, pool_->budget());
+  const Space& space = pool_->policy_space();
+  neighbour_.emplace(space.location() == Location::device ? given_ : Devices{}, pool_->budget(), space.policy_name());
   counting_.reset();
 }
 
@@ -156,8 +157,11 @@ Shortage LivePool::shortage_locked() {
     if (BareAddresses* bare = space->facets().bare_addresses) bare->release_bare_addresses();
   Shortage shortage = pool_->shortage(pool_->policy_space().free_outside());
   shortage.limits = limits_;
+  shortage.other_pools = neighbour_->held_by_others();
+  Bytes sum{0};
+  for (const auto& [policy, held] : shortage.other_pools) sum = sum + held;
   // Another pool may have grown since the driver was asked.
-  shortage.held_by_other_pools = std::min(neighbour_->held_by_others(), shortage.held_elsewhere());
+  shortage.held_by_other_pools = std::min(sum, shortage.held_elsewhere());
   for (Shortage::Waiting& waiting : shortage.pending_on) waiting.handle = streams_.handle_of(waiting.stream);
   return shortage;
 }

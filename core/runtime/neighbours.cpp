@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <mutex>
-#include <utility>
-#include <vector>
 
 #include "base/process.hpp"
 
@@ -30,8 +29,8 @@ Neighbour::PoolsOfProcess& Neighbour::pools_of_process() {
   return *known;
 }
 
-Neighbour::Neighbour(Devices devices, std::shared_ptr<const Budget> budget)
-    : devices_(std::move(devices)), budget_(std::move(budget)), all_(pools_of_process()) {
+Neighbour::Neighbour(Devices devices, std::shared_ptr<const Budget> budget, const char* policy)
+    : devices_(std::move(devices)), budget_(std::move(budget)), policy_(policy), all_(pools_of_process()) {
   const std::lock_guard lock(all_.mutex);
   all_.pools.push_back(this);
 }
@@ -48,17 +47,20 @@ bool Neighbour::has(Device& device) const {
   });
 }
 
-Bytes Neighbour::held_by_others() const {
-  if (!is_of_generation(all_.generation)) return {0};
+std::vector<std::pair<const char*, Bytes>> Neighbour::held_by_others() const {
+  std::vector<std::pair<const char*, Bytes>> others;
+  if (!is_of_generation(all_.generation)) return others;
   const std::lock_guard lock(all_.mutex);
-  Bytes sum{0};
   for (const Neighbour* other : all_.pools) {
     if (other == this) continue;
+    Bytes held{0};
     for (std::size_t i = 0; i < other->devices_.size(); ++i)
       if (Device& device = *other->devices_[i]; device.is_open() && has(device))
-        sum = sum + Bytes{other->budget_->held_on[i].load(std::memory_order_relaxed)};
+        held = held + Bytes{other->budget_->held_on[i].load(std::memory_order_relaxed)};
+    if (held.count > 0) others.emplace_back(other->policy_, held);
   }
-  return sum;
+  std::ranges::stable_sort(others, std::greater{}, [](const auto& pool) { return pool.second.count; });
+  return others;
 }
 
 }  // namespace memlake

@@ -4,6 +4,8 @@
 // the other pools hold. That takes no pool's lock: every pool publishes its held bytes per device as atomic numbers.
 
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "driver/device.hpp"
 #include "supply/budget.hpp"
@@ -14,13 +16,15 @@ namespace memlake {
 class Neighbour {
  public:
   /// `devices`: the devices of the pool's memory, in the order of the budget's places; empty if it lies on the host.
-  Neighbour(Devices devices, std::shared_ptr<const Budget> budget);
+  /// `policy`: its name, which exists as long as the process.
+  Neighbour(Devices devices, std::shared_ptr<const Budget> budget, const char* policy);
   Neighbour(const Neighbour&) = delete;
   Neighbour& operator=(const Neighbour&) = delete;
   ~Neighbour();
 
-  /// How much the other pools hold on the devices of this one.
-  [[nodiscard]] Bytes held_by_others() const;
+  /// How much each other pool holds on the devices of this one, by the names of their policies, most first; without
+  /// those that hold nothing.
+  [[nodiscard]] std::vector<std::pair<const char*, Bytes>> held_by_others() const;
 
  private:
   struct PoolsOfProcess;
@@ -30,6 +34,7 @@ class Neighbour {
 
   const Devices devices_;
   const std::shared_ptr<const Budget> budget_;
+  const char* const policy_;
   PoolsOfProcess& all_;
 };
 

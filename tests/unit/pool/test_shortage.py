@@ -61,6 +61,7 @@ def test_another_pool_of_this_process_is_named(large, policy):
     assert (error.reason, error.binds) == ("physical", "other_pools")
     assert error.details.held_by_other_pools == 1000 * MIB
     assert "other pools of this process hold 1000 MiB of the device: trim()" in error.hint
+    assert "Other pools of this process hold 1000 MiB (lake 1000 MiB)." in str(error)
     idle.trim()
     pool.allocate("500MiB").close()
 
@@ -154,6 +155,15 @@ def test_sizes_in_a_text_are_written_as_everywhere(gpu, nbytes):
     pool = memlake.Pool(gpu, "direct", limit=0)
     text = str(refusal(pool, nbytes))
     assert text.startswith(f"no memory for {format_bytes(nbytes)}")
+
+
+def test_of_many_other_pools_the_largest_are_named(large):
+    pools = [memlake.Pool(large, policy) for policy in ("caching", "lake", "stitch", "expandable", "caching", "lake")]
+    buffers = [pool.allocate(nbytes * 20 * MIB) for nbytes, pool in enumerate(pools, 1)]
+    error = refusal(memlake.Pool(large), "700MiB")
+    named = "(lake 120 MiB, caching 100 MiB, expandable 80 MiB, stitch 60 MiB, and 2 more)"
+    assert f"Other pools of this process hold 420 MiB {named}." in str(error)
+    del buffers
 
 
 @pytest.mark.parametrize("policy", ["lake", "caching", "expandable", "stitch", "direct", "driver"])
