@@ -61,7 +61,7 @@ def test_another_pool_of_this_process_is_named(large, policy):
     assert (error.reason, error.binds) == ("physical", "other_pools")
     assert error.details.held_by_other_pools == 1000 * MIB
     assert "other pools of this process hold 1000 MiB of the device: trim()" in error.hint
-    assert "Other pools of this process hold 1000 MiB (lake 1000 MiB)." in str(error)
+    assert f"Other pools of this process hold 1000 MiB ({idle.policy.name} 1000 MiB)." in str(error)
     idle.trim()
     pool.allocate("500MiB").close()
 
