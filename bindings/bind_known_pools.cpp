@@ -44,10 +44,11 @@ class KnownPools {
   /// `ordinal`: of a device of `driver`; None: for threads without a current device.
   void remember_ordinal(Library& driver, std::optional<int> ordinal, nb::object pool, std::uint64_t epoch) {
     if (!begin_change(epoch)) return;
-    if (driver_ != &driver) of_ordinals_.clear();
+    const auto of_another_driver = driver_ == &driver ? Ordinals{} : std::exchange(of_ordinals_, {});
     driver_ = &driver;
-    std::erase_if(of_ordinals_, [&](const auto& known) { return known.first == ordinal; });
-    of_ordinals_.emplace_back(ordinal, std::move(pool));
+    auto at = std::ranges::find(of_ordinals_, ordinal, &Ordinals::value_type::first);
+    if (at == of_ordinals_.end()) at = of_ordinals_.insert(at, {ordinal, {}});
+    std::swap(at->second, pool);  // as in remember()
   }
   /// `stream`: an object that is a created stream of the device; or None.
   void remember(nb::object device, nb::object pool, nb::handle stream, std::uint64_t epoch) {
@@ -55,14 +56,14 @@ class KnownPools {
     auto at = std::ranges::find_if(of_devices_, [&](const OfDevice& known) { return known.device.is(device); });
     if (at == of_devices_.end()) at = of_devices_.insert(at, {std::move(device), {}, false});
     at->is_only_one = nb::cast<PyPool&>(pool).core->devices().size() == 1;
-    std::swap(at->pool, pool);  // the one before is dropped last: that may run other code
+    std::swap(at->pool, pool);  // the one before is dropped last: that may release the GIL
     if (!stream.is_none()) of_streams_.remember(stream, static_cast<std::size_t>(at - of_devices_.begin()));
   }
   void forget() {
     epoch_ = last_epoch_;
     driver_ = nullptr;
     of_streams_.clear();
-    // Dropping a pool may run other code, which finds this object empty.
+    // Dropping a pool may release the GIL. Other threads find this object empty then.
     const auto of_devices = std::exchange(of_devices_, {});
     const auto of_ordinals = std::exchange(of_ordinals_, {});
   }
@@ -73,6 +74,8 @@ class KnownPools {
     nb::object pool;
     bool is_only_one;  // the pool has no other device
   };
+
+  using Ordinals = std::vector<std::pair<std::optional<int>, nb::object>>;
 
   [[nodiscard]] nb::object pool_for(nb::handle stream, nb::handle device) const {
     if (!stream.is_none()) {
@@ -115,7 +118,7 @@ class KnownPools {
   std::uint64_t epoch_ = last_epoch_;
   Library* driver_ = nullptr;  // whose current device counts
   std::vector<OfDevice> of_devices_;
-  std::vector<std::pair<std::optional<int>, nb::object>> of_ordinals_;
+  Ordinals of_ordinals_;
   WeakObjects<std::size_t> of_streams_;  // places in of_devices_
 };
 

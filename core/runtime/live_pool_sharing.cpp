@@ -25,7 +25,7 @@ std::string why_not_exported(const Devices& devices, Location location) {
   }
   if (location != Location::device)
     return "the memory of this pool lies on the host, and the driver exports only memory of devices; make a pool on "
-           "the device for what is shared";
+           "the device for the memory that other processes are given";
   return "the memory was not allocated to be shared, so its chunks may hold other buffers, too; allocate it with "
          "shareable=True, or make the pool with handle_type=\"posix_fd\"";
 }

@@ -65,25 +65,28 @@ def usable_handle_type(
     """
     if handle_type not in ("posix_fd", "fabric"):
         return handle_type, None
+    without = _device_without("file_descriptors", devices)
+    if without is not None:
+        return None, f"{without}, so the pool has no handle type, and export() is refused"
+    without = _device_without("fabric_handles", devices) if handle_type == "fabric" else None
+    if without is not None:
+        return "posix_fd", f'{without}, so the pool has the handle type "posix_fd", for processes of one machine'
+    return handle_type, None
+
+
+_LACKS = {
+    "file_descriptors": "cannot hand memory to other processes",
+    "fabric_handles": "has no fabric handles",
+}
+
+
+def _device_without(name: str, devices: tuple[Device, ...]) -> str | None:
+    """Names the first device without the feature, and the reason; None if all have it."""
     for device in devices:
-        feature = device.features["file_descriptors"]
+        feature = device.features[name]
         if not feature.has:
-            reason = (
-                f"device {device.ordinal} cannot hand memory to other processes ({feature.reason}), so the pool has no "
-                "handle type, and export() is refused"
-            )
-            return None, reason
-    if handle_type == "posix_fd":
-        return handle_type, None
-    for device in devices:
-        feature = device.features["fabric_handles"]
-        if not feature.has:
-            reason = (
-                f"device {device.ordinal} has no fabric handles ({feature.reason}), so the pool has the handle type "
-                '"posix_fd", for processes of one machine'
-            )
-            return "posix_fd", reason
-    return "fabric", None
+            return f"device {device.ordinal} {_LACKS[name]} ({feature.reason})"
+    return None
 
 
 def warn_once(devices: tuple[Device, ...], *reasons: str | None) -> None:

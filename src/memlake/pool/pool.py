@@ -172,7 +172,7 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         self._total = total = total_memory(self._all, location)
         threshold = parse_threshold(release_threshold, total)
         self._decay = parse_decay(decay)
-        self._handle_type, not_fabric = usable_handle_type(handle_type, self._all)
+        self._handle_type, why_another_type = usable_handle_type(handle_type, self._all)
         self._limit = None if limit is None else parse_bytes(limit, of=total, what="limit")
         self._max_size = None if max_size is None else parse_bytes(max_size, of=total, what="max_size")
         self.on_failure = tuple(on_failure if isinstance(on_failure, Iterable) else (on_failure,))
@@ -199,7 +199,7 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
             fabric=self._handle_type == "fabric",
             lasting_streams=lasting_streams,
         )
-        warn_once(self._all, self._fallback_reason, not_fabric)
+        warn_once(self._all, self._fallback_reason, why_another_type)
         self._is_made = True
         Pool._known[self._identity] = self
         _native.publication_changed()
