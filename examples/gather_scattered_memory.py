@@ -22,7 +22,7 @@ import numpy as np
 
 import memlake
 from memlake.policies import LakeOptions
-from memlake.reports.terminal import print_table
+from memlake.tables.terminal import print_table
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:

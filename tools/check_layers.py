@@ -6,7 +6,8 @@ Bindings may include all of the core. The core and the emulator include neither 
 
 The Python package has floors: src/memlake/README.md lists its packages and modules, lowest floor first. Each imports
 only itself and those of lower floors. `__init__.py` is the list of public names and may import all of them. A call of
-`import_module` is an import, too; `printable.py` alone may load a report with it.
+`import_module` is an import, too; `printable.py` alone may load a table with it. No package or module has the name of a
+public function or class: importing it would replace the function in `memlake`.
 """
 
 import ast
@@ -29,7 +30,7 @@ PACKAGE_PAGE = PACKAGE / "README.md"
 PUBLIC_NAMES, CORE = "__init__", "_native"
 BY_NAME = {"import_module", "__import__"}
 # src/memlake/README.md has the reason.
-LOADED_BY_NAME = ("printable", "reports")
+LOADED_BY_NAME = ("printable", "tables")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 LAYER = re.compile(r"^\s*\d+\.\s+(.*)")
@@ -109,7 +110,7 @@ def imports(text: str) -> Iterator[tuple[int, str]]:
 def imports_by_name(text: str) -> Iterator[tuple[int, str | None]]:
     """Yields the line number and the part of memlake of each import by name; None if the call does not show the part.
 
-    The begin of the name must be a literal: ``import_module(f"memlake.reports.{name}")`` shows ``reports``.
+    The begin of the name must be a literal: ``import_module(f"memlake.tables.{name}")`` shows ``tables``.
     """
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Call) or not node.args:
@@ -150,6 +151,20 @@ def import_objection(part: str, target: str, floors: dict[str, int]) -> str | No
     return None
 
 
+def public_names(text: str) -> set[str]:
+    """Returns the names that the list of public names takes from packages and modules, not these themselves."""
+    lists = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom) and node.module]
+    return {name.asname or name.name for node in lists if node.module != "memlake" for name in node.names}
+
+
+def name_findings(root: Path, parts: set[str]) -> Iterator[Finding]:
+    """Yields every package and module that has the name of a public function or class."""
+    page = PACKAGE / f"{PUBLIC_NAMES}.py"
+    for name in sorted(parts & public_names((root / page).read_text())):
+        reason = f"memlake.{name} is a public name, and importing a package or module {name} would replace it"
+        yield Finding(page, 1, reason)
+
+
 def import_findings(root: Path) -> Iterator[Finding]:
     """Yields every import from the same or a higher floor, and every difference between the page and the package."""
     stated = stated_floors((root / PACKAGE_PAGE).read_text())
@@ -162,6 +177,7 @@ def import_findings(root: Path) -> Iterator[Finding]:
         yield Finding(PACKAGE_PAGE, 1, f"states the floor of {name}, but there is no such package or module")
     for name in sorted(set(parts.values()) - floors.keys() - {PUBLIC_NAMES}):
         yield Finding(PACKAGE_PAGE, 1, f"does not say on which floor {name} is: add it to the numbered list")
+    yield from name_findings(root, set(parts.values()))
     for path, part in parts.items():
         if part in floors:
             for line, named in imports_by_name((root / path).read_text()):

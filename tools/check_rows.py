@@ -54,7 +54,7 @@ RULES = (
     Rule("try one more thing", "the rung spill", r"\bRung::spill\b|\bWhat::spill\b|^  +spill,"),
     Rule("count one more statistic of pools", "the statistic frees", r"COUNT\(frees\)|\bstats_\.frees|\bnum_frees"),
     Rule("read another kind of trace", "the reader of rmm", r"trace[./]from_rmm|RMM's (CSV )?logs|\bRMM logs?\b"),
-    Rule("show a result in another way", "the report health", r"reports[./]health"),
+    Rule("show a result in another way", "the table health", r"tables[./]health"),
     Rule("work inside another program", "the integration pytest_plugin", r"integrations[./]pytest_plugin"),
     Rule("offer a module that people import", "the module vmm", r"src/memlake/vmm/|^\d+\. `driver\.py`.*`vmm/`"),
     Rule(

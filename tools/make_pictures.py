@@ -9,7 +9,7 @@ import memlake
 from browser import Browser, missing_programs
 from draw_gather import draw_gather
 from draw_layers import draw_layers
-from memlake.pages import report_of_sweep
+from memlake.html_report import report_of_sweep
 from memlake.trace import load_example
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs/images"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from npm_package import files_of
 
-ASSETS = Path(__file__).resolve().parent.parent / "src/memlake/pages/assets"
+ASSETS = Path(__file__).resolve().parent.parent / "src/memlake/html_report/assets"
 PACKAGE = "uplot@1.6.32"
 # npm view uplot@1.6.32 dist.integrity
 INTEGRITY = "KIMVnG68zvu5XXUbC4LQEPnhwOxBuLyW1AHtpm6IKTXImkbLgkMy+jabjLgSLMasNuGGzQm/ep3tOkyTxpiQIw=="

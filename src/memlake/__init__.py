@@ -32,9 +32,9 @@ if TYPE_CHECKING:
         OutOfMemory,
         TraceError,
     )
+    from memlake.html_report import report
     from memlake.jobs import ranks
     from memlake.libraries import emulator_library, native_library
-    from memlake.pages import report
     from memlake.policies import policy
     from memlake.pool import Buffer, Pool, allocate, current_pool, default_pool, set_current_pool, use_pool
     from memlake.pool.published import publish
@@ -120,7 +120,7 @@ _HOMES = {
     "publish": "pool.published",
     "ranks": "jobs",
     "replay": "replaying",
-    "report": "pages",
+    "report": "html_report",
     "set_current_pool": "pool",
     "sweep": "sweeping",
     "use_pool": "pool",

@@ -1,8 +1,8 @@
 """Results that print themselves: as text for `print`, as HTML for notebooks.
 
-A result is a value of a low floor, and its form is a report of a high one. `Printable` therefore names the report and
+A result is a value of a low floor, and its form is a table of a high one. `Printable` therefore names the table and
 loads it when the result is printed, and not before: the packages of results do not know how they are printed, and a
-program that prints nothing does not load the reports.
+program that prints nothing does not load the tables.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ __all__ = ["Printable"]
 
 
 class Printable:
-    """The base class of results that have a report: `print(result)` prints what the command of the same name prints.
+    """The base class of results that have a table: `print(result)` prints what the command of the same name prints.
 
-    A subclass names its report, a module of `memlake.reports` with a function ``page_of(result, **choices)``::
+    A subclass names its table, a module of `memlake.tables` with a function ``page_of(result, **choices)``::
 
-        class Comparison(Printable, report="comparison"): ...
+        class Comparison(Printable, table="comparison"): ...
     """
 
-    _report: ClassVar[str] = ""
+    _table: ClassVar[str] = ""
 
-    def __init_subclass__(cls, *, report: str = "", **more: Any) -> None:
+    def __init_subclass__(cls, *, table: str = "", **more: Any) -> None:
         super().__init_subclass__(**more)
-        cls._report = report or cls._report
+        cls._table = table or cls._table
 
     def to_text(self, **choices: Any) -> str:
-        """Returns the report as plain text, as the command prints it where there is no terminal.
+        """Returns the table as plain text, as the command prints it where there is no terminal.
 
         Args:
-            choices: what the report lets a caller choose; docs/reference/api.md lists it.
+            choices: what the table lets a caller choose; docs/reference/api.md lists it.
         """
         return str(self._page(choices).to_text())
 
     def to_html(self, **choices: Any) -> str:
-        """Returns the report as HTML. Every text in it is escaped."""
+        """Returns the table as HTML. Every text in it is escaped."""
         return str(self._page(choices).to_html())
 
     def print(self, **choices: Any) -> None:
-        """Prints the report to stdout, in the width of the terminal if it is one."""
+        """Prints the table to stdout, in the width of the terminal if it is one."""
         self._page(choices).print()
 
     def __str__(self) -> str:
@@ -51,4 +51,4 @@ class Printable:
         return self.to_html()
 
     def _page(self, choices: dict[str, Any]) -> Any:
-        return import_module(f"memlake.reports.{self._report}").page_of(self, **choices)
+        return import_module(f"memlake.tables.{self._table}").page_of(self, **choices)

@@ -7,7 +7,7 @@ import pytest
 import memlake
 from helpers.long_trace import long_trace
 from helpers.torch_snapshots import TorchJob, roomy_job, scattered_job, state_job
-from memlake.pages import report_of_diff
+from memlake.html_report import report_of_diff
 from memlake.trace import Trace
 
 HOSTILE = "</script><script>window.owned=1</script><img src=x onerror=window.owned=1>"
@@ -329,5 +329,5 @@ def _luminance(colour):
 
 
 def test_the_library_is_the_file_of_its_package():
-    assets = Path(memlake.__file__).parent / "pages" / "assets"
+    assets = Path(memlake.__file__).parent / "html_report" / "assets"
     assert (assets / "uPlot.iife.min.js").read_text().startswith("/*! https://github.com/leeoniya/uPlot (v1.6.32) */")

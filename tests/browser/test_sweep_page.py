@@ -6,8 +6,8 @@ import pytest
 
 import memlake
 from helpers.sweeps import random_trace, write_ranks
+from memlake.html_report import report_of_sweep
 from memlake.jobs.labels import RankFile
-from memlake.pages import report_of_sweep
 from memlake.sweeping import load_sweep
 
 HOSTILE = "<img src=x onerror=window.owned=1>"

@@ -185,11 +185,23 @@ def test_imports_by_name_of_other_packages_and_of_lower_floors_are_accepted(tree
     assert check("check_layers.py", tree(GOOD | files)) == (0, "")
 
 
-def test_only_results_that_print_themselves_may_load_reports_by_name(tree, check):
-    page = PACKAGE_PAGE.replace("`units.py`", "`units.py`, `printable.py`").replace("`cli/`", "`reports/`, `cli/`")
-    line = 'import_module(f"memlake.reports.{x}")\n'
-    files = {"src/memlake/README.md": page, "src/memlake/reports/page.py": "", "src/memlake/printable.py": line}
+def test_only_results_that_print_themselves_may_load_tables_by_name(tree, check):
+    page = PACKAGE_PAGE.replace("`units.py`", "`units.py`, `printable.py`").replace("`cli/`", "`tables/`, `cli/`")
+    line = 'import_module(f"memlake.tables.{x}")\n'
+    files = {"src/memlake/README.md": page, "src/memlake/tables/page.py": "", "src/memlake/printable.py": line}
     assert check("check_layers.py", tree(GOOD | files)) == (0, "")
     code, out = check("check_layers.py", tree(GOOD | files | {"src/memlake/units.py": line}))
     assert code == 1
-    assert "imports memlake.reports: units is below it" in out
+    assert "imports memlake.tables: units is below it" in out
+
+
+@pytest.mark.parametrize("path", ["report/page.py", "report.py"])
+def test_a_package_or_module_with_the_name_of_a_public_function_is_rejected(tree, check, path):
+    files = {
+        "src/memlake/README.md": PACKAGE_PAGE.replace("`cli/`", "`report/`, `cli/`"),
+        "src/memlake/__init__.py": "from memlake import cli, vmm\nfrom memlake.report import report\n",
+        f"src/memlake/{path}": "",
+    }
+    status, said = check("check_layers.py", tree(GOOD | files))
+    assert status == 1
+    assert said.startswith("src/memlake/__init__.py:1: memlake.report is a public name")

@@ -42,12 +42,12 @@ def test_the_projects_own_rows_are_true(copy, check):
         ("bindings/bind_replay.cpp", "// num_frees", "the statistic frees"),
         ("src/memlake/analysis/advice.py", "# memlake.trace.from_rmm", "the reader of rmm"),
         ("src/memlake/cli/compare.py", "# an RMM log", "the reader of rmm"),
-        ("src/memlake/pool/pool.py", "# memlake.reports.health", "the report health"),
+        ("src/memlake/pool/pool.py", "# memlake.tables.health", "the table health"),
         ("src/memlake/pool/pool.py", "# integrations/pytest_plugin", "the integration pytest_plugin"),
         ("core/driver/library.cpp", "// libmemlake_emulator.so", "the driver emulator"),
         ("core/abi/torch_pools.cpp", '// "emulated"', "the driver emulator"),
         ("docs/reference/emulator.md", "`emulated`, or a path", "the driver emulator"),
-        ("src/memlake/reports/health.py", "_COMMANDS = ()", "the command doctor"),
+        ("src/memlake/tables/health.py", "_COMMANDS = ()", "the command doctor"),
     ],
 )
 def test_a_file_that_a_row_leaves_out_is_found(copy, check, path, text, message):

@@ -35,7 +35,7 @@ _SHOWN = frozenset({"caching", "expandable", "lake"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Advice(Printable, report="advice"):
+class Advice(Printable, table="advice"):
     """The result of `advise`. `print` shows it as ``memlake advise`` does.
 
     Attributes:

@@ -32,7 +32,7 @@ __all__ = ["Comparison", "compare"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison(Printable, report="comparison"):
+class Comparison(Printable, table="comparison"):
     """The result of `compare`. Iterating yields the results in the order of the policies.
 
     `print` shows it as ``memlake compare`` does.

@@ -48,7 +48,7 @@ class Change(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Diff(Printable, report="diff"):
+class Diff(Printable, table="diff"):
     """The result of `diff`. `print` shows it as ``memlake diff`` does.
 
     Attributes:

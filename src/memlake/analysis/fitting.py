@@ -81,7 +81,7 @@ class FitResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fit(Printable, report="fit"):
+class Fit(Printable, table="fit"):
     """The result of `fit`. Iterating yields the results in the order of the policies.
 
     `print` shows it as ``memlake fit`` does.

@@ -32,7 +32,7 @@ __all__ = ["Overview", "overview", "told_device"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Overview(Printable, report="overview"):
+class Overview(Printable, table="overview"):
     """What a file tells about a job, without a replay. Sizes are bytes. `print` shows it as ``memlake show`` does.
 
     Attributes:

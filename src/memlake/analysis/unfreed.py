@@ -69,7 +69,7 @@ class NeverFreedRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NeverFreed(Printable, report="never_freed"):
+class NeverFreed(Printable, table="never_freed"):
     """The result of `never_freed`. Iterating yields the rows.
 
     Not all of it is leaked: weights and the state of an optimizer are live at the end, too. A leak has allocations of

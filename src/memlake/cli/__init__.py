@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from memlake.cli import advise, compare, convert, diff, doctor, emulate, fit, replay, report, show, sweep, top, torch
 from memlake.cli.parser import Parser
 from memlake.errors import MemlakeError
-from memlake.reports.terminal import visible
+from memlake.tables.terminal import visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

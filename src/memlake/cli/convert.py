@@ -12,7 +12,7 @@ from memlake.cli.output_file import refuse_to_replace
 from memlake.cli.replay_arguments import add_json
 from memlake.cli.trace_argument import add_trace, load_trace
 from memlake.errors import ConfigError
-from memlake.reports.terminal import print_text, visible
+from memlake.tables.terminal import print_text, visible
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from memlake.cli.replay_arguments import add_json
 from memlake.errors import ConfigError
 
 if TYPE_CHECKING:
-    from memlake.hardware import Differences, HardwareReport
-    from memlake.reports.health import Health
+    from memlake.hardware import Differences, HardwareReport, Health
 
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -63,7 +62,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return 1 if differences.found else 0
     if arguments.measure is not None:
         return _measure(arguments)
-    from memlake.reports.health import examine
+    from memlake.hardware import examine
 
     health = examine()
     _show(health, arguments)

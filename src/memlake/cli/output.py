@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
-from memlake.reports.terminal import visible
+from memlake.tables.terminal import visible
 
 if TYPE_CHECKING:
     import argparse

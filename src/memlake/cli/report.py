@@ -12,11 +12,11 @@ from memlake.cli.output_file import refuse_to_replace
 from memlake.cli.replay_arguments import add_capacity, add_events, add_policies
 from memlake.cli.trace_argument import add_traces, job_of, load_trace
 from memlake.errors import ConfigError
-from memlake.reports.terminal import print_text, visible
+from memlake.tables.terminal import print_text, visible
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
-    from memlake.pages import Report, ReportWishes, SweepReport
+    from memlake.html_report import Report, ReportWishes, SweepReport
 
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -85,7 +85,7 @@ def add_to(commands: _Commands) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from memlake.analysis.chosen_policies import chosen_policies
-    from memlake.pages import ReportWishes
+    from memlake.html_report import ReportWishes
     from memlake.replaying.event_mode import EventMode
 
     EventMode.parse(arguments.events)  # a misspelt option is reported before a large file is read
@@ -135,14 +135,14 @@ def _of_sweep(arguments: argparse.Namespace) -> SweepReport | None:
                 f"--{_OPTIONS.get(option, option)} is for traces, and {found[0]!r} has the results of a sweep, which "
                 "are shown as they are; hint: leave it out, or give it to memlake sweep"
             )
-    from memlake.pages import report_of_sweep
+    from memlake.html_report import report_of_sweep
 
     with Progress("working"):
         return report_of_sweep(load_sweep(found[0]), Path(found[0]).name)
 
 
 def _make(arguments: argparse.Namespace, wishes: ReportWishes) -> Report:
-    from memlake.pages.reporting import report_of_diff, report_of_ranks, report_of_trace
+    from memlake.html_report.reporting import report_of_diff, report_of_ranks, report_of_trace
 
     with Progress("working") as progress:
         if arguments.diff:

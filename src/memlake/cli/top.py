@@ -117,7 +117,7 @@ class _Top:
     """The live view: what is chosen, and what the keys change."""
 
     def __init__(self, arguments: argparse.Namespace, reader: Reader, screen: LiveScreen, seconds: float) -> None:
-        from memlake.reports.top import Histories
+        from memlake.tables.top import Histories
 
         self._reader = reader
         self._screen = screen
@@ -152,7 +152,7 @@ class _Top:
             return
 
     def _draw(self, view: PoolView) -> None:
-        from memlake.reports.top import page_of
+        from memlake.tables.top import page_of
 
         page = page_of(view, streams=self._streams, histories=self._histories, plain=self._plain)
         order = f"by {self._sort}{' reversed' * self._is_reversed}"

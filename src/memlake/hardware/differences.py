@@ -54,7 +54,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Differences(Printable, report="hardware_differences"):
+class Differences(Printable, table="hardware_differences"):
     """The differences of one report, by topic. `print` shows them as ``memlake doctor --compare`` does."""
 
     report: HardwareReport

@@ -55,7 +55,7 @@ class CopySpeed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HardwareReport(Printable, report="hardware"):
+class HardwareReport(Printable, table="hardware"):
     """What was found on one device. `print` shows it as one page.
 
     Attributes:

@@ -126,7 +126,7 @@ class JobSetting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobAdvice(JobAnswer[Advice], report="job_advice"):
+class JobAdvice(JobAnswer[Advice], table="job_advice"):
     """The result of `Ranks.advise`.
 
     Attributes:

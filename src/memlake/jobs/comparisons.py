@@ -86,7 +86,7 @@ class JobPolicy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobComparison(JobAnswer[Comparison], report="job_comparison"):
+class JobComparison(JobAnswer[Comparison], table="job_comparison"):
     """The result of `Ranks.compare`.
 
     Attributes:

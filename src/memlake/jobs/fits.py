@@ -67,7 +67,7 @@ class JobSize:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobFit(JobAnswer[Fit], report="job_fit"):
+class JobFit(JobAnswer[Fit], table="job_fit"):
     """The result of `Ranks.fit`.
 
     Attributes:

@@ -18,7 +18,7 @@ __all__ = ["JobOverview"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobOverview(JobAnswer[Overview], report="job_overview"):
+class JobOverview(JobAnswer[Overview], table="job_overview"):
     """The result of `Ranks.overview`."""
 
     @property

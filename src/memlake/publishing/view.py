@@ -47,7 +47,7 @@ SORTS: dict[str, Callable[[PoolLine], float]] = {
 
 
 @dataclass(frozen=True)
-class PoolView(Printable, report="top"):
+class PoolView(Printable, table="top"):
     """What ``memlake top`` shows at one moment.
 
     Attributes:

@@ -47,7 +47,7 @@ class Timeline:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplayResult(Printable, report="replay"):
+class ReplayResult(Printable, table="replay"):
     """The result of one replay. Sizes are in bytes. `print` shows it as ``memlake replay`` does.
 
     Attributes:

@@ -121,7 +121,7 @@ class SweepSetting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sweep(Printable, report="sweep"):
+class Sweep(Printable, table="sweep"):
     """The result of `memlake.sweep`. Iterating yields the files. `print` shows it as ``memlake sweep`` does.
 
     Attributes:

@@ -21,7 +21,7 @@ _BEFORE = ("caching", "expandable")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TorchReport(Printable, report="torch"):
+class TorchReport(Printable, table="torch"):
     """The result of `report`.
 
     Attributes:

@@ -32,7 +32,7 @@ PeakRow = SiteRow
 
 
 @dataclass(frozen=True)
-class Peak(Printable, report="peak"):
+class Peak(Printable, table="peak"):
     """The allocations that were live at the peak. Iterating yields the rows, the largest first.
 
     `print` shows it as ``memlake show`` does.

@@ -5,7 +5,7 @@ import pytest
 
 import memlake
 from helpers.processes import assert_ends_well
-from memlake.reports.health import Finding, Health
+from memlake.hardware import Finding, Health
 
 
 def test_a_machine_without_a_gpu_is_fine(memlake_command):

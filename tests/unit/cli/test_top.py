@@ -13,7 +13,7 @@ import pytest
 
 from memlake.cli import main
 from memlake.publishing import PoolView, Published, PublishedPool, PublishedStream
-from memlake.reports.top import Histories, page_of, sparkline
+from memlake.tables.top import Histories, page_of, sparkline
 
 MIB = 2**20
 

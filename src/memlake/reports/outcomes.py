@@ -1,5 +1,0 @@
-"""The words of reports for the outcome of a replay."""
-
-__all__ = ["OUTCOMES"]
-
-OUTCOMES = {"ok": "fits", "unknown": "unknown", "oom": "out of memory"}
