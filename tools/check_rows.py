@@ -55,7 +55,11 @@ RULES = (
     Rule("count one more statistic of pools", "the statistic frees", r"COUNT\(frees\)|\bstats_\.frees|\bnum_frees"),
     Rule("read another kind of trace", "the reader of rmm", r"trace[./]from_rmm|RMM's (CSV )?logs|\bRMM logs?\b"),
     Rule("show a result in another way", "the table health", r"tables[./]health"),
-    Rule("work inside another program", "the integration pytest_plugin", r"integrations[./]pytest_plugin"),
+    Rule(
+        "work inside another program",
+        "the integration cuda_core",
+        r"integrations[./]cuda_core|`memlake\.cuda_core|^\d+\. .*`cuda_core\.py`",
+    ),
     Rule("offer a module that people import", "the module vmm", r"src/memlake/vmm/|^\d+\. `driver\.py`.*`vmm/`"),
     Rule(
         "run on a driver of another vendor",

@@ -13,7 +13,7 @@ import pytest
 import memlake
 from browser import Browser
 from helpers.torch_snapshots import scattered_job
-from memlake.exports import save_perfetto
+from memlake.integrations.perfetto import save_perfetto
 from memlake.trace import Trace, load_example
 
 QUERY = (

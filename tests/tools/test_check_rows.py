@@ -43,7 +43,7 @@ def test_the_projects_own_rows_are_true(copy, check):
         ("src/memlake/analysis/advice.py", "# memlake.trace.from_rmm", "the reader of rmm"),
         ("src/memlake/cli/compare.py", "# an RMM log", "the reader of rmm"),
         ("src/memlake/pool/pool.py", "# memlake.tables.health", "the table health"),
-        ("src/memlake/pool/pool.py", "# integrations/pytest_plugin", "the integration pytest_plugin"),
+        ("src/memlake/pool/pool.py", "# integrations/cuda_core", "the integration cuda_core"),
         ("core/driver/library.cpp", "// libmemlake_emulator.so", "the driver emulator"),
         ("core/abi/torch_pools.cpp", '// "emulated"', "the driver emulator"),
         ("docs/reference/emulator.md", "`emulated`, or a path", "the driver emulator"),

@@ -67,7 +67,7 @@ def add_to(commands: _Commands) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from memlake.exports.perfetto import is_perfetto_name, lost_in_perfetto, save_perfetto
+    from memlake.integrations.perfetto import is_perfetto_name, lost_in_perfetto, save_perfetto
     from memlake.trace.losses import NO_RECORD, NO_STACKS
     from memlake.trace.saving import check_name, lost_in
 

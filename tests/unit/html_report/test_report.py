@@ -11,12 +11,12 @@ import pytest
 import memlake
 from helpers.torch_snapshots import Refused, TorchJob, roomy_job, scattered_job
 from memlake import ConfigError, Trace
-from memlake.exports import save_perfetto
 from memlake.html_report import ReportWishes
 from memlake.html_report.chosen_moments import chosen_moments
 from memlake.html_report.flame import flame_of
 from memlake.html_report.reporting import report_of_trace
 from memlake.html_report.series import live_samples, recorded_samples, sample_rows, stream_series
+from memlake.integrations.perfetto import save_perfetto
 from memlake.policies import resolve_policy
 from memlake.trace import Op
 from memlake.trace.live_set import live_after

@@ -11,7 +11,7 @@ import pytest
 from helpers.torch_snapshots import TorchJob, late_job, roomy_job, scattered_job, state_job
 from memlake import ConfigError, Trace, TraceError
 from memlake.analysis import overview
-from memlake.exports.perfetto import lost_in_perfetto, save_perfetto
+from memlake.integrations.perfetto import lost_in_perfetto, save_perfetto
 from memlake.trace import Op
 from memlake.trace.saving import lost_in
 

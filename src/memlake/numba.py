@@ -8,7 +8,7 @@
 or, without a change of the program, ``NUMBA_CUDA_MEMORY_MANAGER=memlake.numba python program.py``.
 """
 
-from memlake.numba.memory_manager import MemlakeMemoryManager, install
+from memlake.integrations.numba import MemlakeMemoryManager, install
 
 __all__ = ["MemlakeMemoryManager", "install"]
 
