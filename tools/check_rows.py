@@ -1,4 +1,4 @@
-"""The rows of "Where does my change go?" in CONTRIBUTING.md name the files that such a change touches, all of them.
+"""The rows of docs/where_changes_go.md name the files that such a change touches, all of them.
 
 Each rule below names an earlier change of one kind and the words that this change left behind. The files that contain
 these words, and the files with these words in their path, are the files that the change touched. The row must name each
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from source_tree import Finding, files, report, root_from_arguments
 
-GUIDE = Path("CONTRIBUTING.md")
+GUIDE = Path("docs/where_changes_go.md")
 SCOPE = (
     "core",
     "bindings",

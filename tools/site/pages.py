@@ -24,6 +24,7 @@ PROJECT = {
     "core/README.md": "project/core.md",
     "src/memlake/README.md": "project/python_package.md",
     "src/memlake/examples/README.md": "project/example_traces.md",
+    "tests/README.md": "project/tests.md",
     "tests/peers/README.md": "project/peers.md",
     "tests/suites/README.md": "project/suites.md",
 }
