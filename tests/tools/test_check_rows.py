@@ -1,4 +1,4 @@
-"""The check of the rows in docs/where_changes_go.md finds files that a row leaves out, and files that it names without need."""
+"""The check of docs/where_changes_go.md finds files that a row leaves out, and files that it names without need."""
 
 import shutil
 from pathlib import Path
