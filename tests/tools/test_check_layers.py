@@ -195,6 +195,16 @@ def test_only_results_that_print_themselves_may_load_tables_by_name(tree, check)
     assert "imports memlake.tables: units is below it" in out
 
 
+def test_only_traces_may_load_replays_by_name(tree, check):
+    page = PACKAGE_PAGE.replace("`cli/`", "`replaying/`, `cli/`")
+    line = 'import_module("memlake.replaying.verifying")\n'
+    files = {"src/memlake/README.md": page, "src/memlake/replaying/verifying.py": "", "src/memlake/trace/x.py": line}
+    assert check("check_layers.py", tree(GOOD | files)) == (0, "")
+    code, out = check("check_layers.py", tree(GOOD | files | {"src/memlake/vmm/x.py": line}))
+    assert code == 1
+    assert "imports memlake.replaying: vmm is below it" in out
+
+
 @pytest.mark.parametrize("path", ["report/page.py", "report.py"])
 def test_a_package_or_module_with_the_name_of_a_public_function_is_rejected(tree, check, path):
     files = {

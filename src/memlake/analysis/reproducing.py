@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memlake.errors import ConfigError
-from memlake.trace import verify
+from memlake.replaying.verifying import verify
 
 if TYPE_CHECKING:
     from memlake.trace import Trace, Verification
