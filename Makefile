@@ -11,7 +11,7 @@ BUILD := build/release
 QUIETLY := tools/quietly.sh
 # A built lab, see tests/peers/README.md.
 PEERLAB ?= ../shared/peerlab
-# A folder of checked-out test trees, see tests/suites/README.md.
+# A folder of checked-out test trees, see tests/emulator/suites/README.md.
 SUITES ?=
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # cmake and ninja come from the system, or from pip in .venv if the system has none.
@@ -89,7 +89,7 @@ peers-figures: $(PACKAGE_INSTALLED)
 
 # Not a part of `make test`: the trees are not a part of memlake, and their environments download 2 GB.
 suites: $(PACKAGE_INSTALLED) ## NVIDIA's, Numba's and pycuda's own tests on the emulator (SUITES=folder of checkouts)
-	@$(BIN)/python -m tests.suites $(if $(SUITES),--suites "$(SUITES)")
+	@$(BIN)/python -m tests.emulator.suites $(if $(SUITES),--suites "$(SUITES)")
 
 # ThreadSanitizer runs the tests whose names contain one of these words; it needs addresses that are not random.
 THREADED := thread stream_end streams_that_end pin wait

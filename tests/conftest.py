@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from memlake.integrations.pytest_plugin import EmulatorFixture
 
 pytest_plugins = ["pytester"]
-collect_ignore = ["peers", "suites"]
+collect_ignore = ["peers", "emulator/suites"]
 """`make peers` and `make suites` run them: they need a CUDA build of PyTorch, and other projects' tests."""
 
 GRANULE = 2 * 2**20

@@ -80,7 +80,8 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("library", nargs="?", default="libcuda.so.1")
     parser.add_argument("--out", type=Path, default=Path.cwd(), help="the folder of the report")
-    parser.add_argument("--cases", nargs="+", default=[str(HERE / "contract")], help="the conformance cases to run")
+    cases_folder = str(HERE / "emulator" / "contract")
+    parser.add_argument("--cases", nargs="+", default=[cases_folder], help="the conformance cases to run")
     options = parser.parse_args(arguments)
     # The tests run in a folder of their own, where a relative path would name another file.
     library = found_anywhere(options.library)

@@ -1,7 +1,11 @@
-"""Checks the layers of the core: a folder includes only itself and the folders before it in the list of core/README.md.
-Folders on one line of the list are siblings and do not include each other.
+"""Checks the layers of the core and the rooms of the emulator: a folder includes only itself and the folders before it
+in the list of core/README.md or emulator/README.md. Folders on one line of the list are siblings and do not include
+each other. Every source file is in a folder of the list, and includes are written from the include root, core/ or
+emulator/.
 
-The emulator must not depend on the core, so it may include only the lowest layer and the two files that describe CUDA.
+The core does not know the emulator. The emulator must not depend on the core, so it may include only the lowest layer
+and the two files that describe CUDA. Both include roots are on the path of the emulator's files, so no room of the
+emulator may have the name of a folder of the core.
 Bindings may include all of the core. The core and the emulator include neither Python's nor NVIDIA's headers.
 
 The Python package has floors: src/memlake/README.md lists its packages and modules, lowest floor first. Each imports
@@ -17,7 +21,7 @@ from pathlib import Path
 
 from source_tree import Finding, files, report, root_from_arguments
 
-PAGE = Path("core/README.md")
+CPP_PARTS = ("core", "emulator")
 SUFFIXES = (".cpp", ".hpp", ".h", ".inc")
 # These files replace cuda.h in the whole project, so they may include only the lowest layer and each other.
 CUDA_DESCRIPTION = {"driver/cuda_abi.hpp", "driver/results.inc"}
@@ -34,7 +38,7 @@ LOADED_BY_NAME = (("printable", "tables"), ("trace", "replaying"))
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]')
 LAYER = re.compile(r"^\s*\d+\.\s+(.*)")
-FOLDER = re.compile(r"[*`\[]+(?:core/)?([a-z_/]+?)/[*`\]]+(,?)\s*")
+FOLDER = re.compile(r"[*`\[]+([a-z_/]+?)/[*`\]]+(,?)\s*")
 FLOOR = re.compile(r"^(\d+)\.\s+(`.+?)\s+—")
 FLOOR_MEMBER = re.compile(r"`(\w+)(?:/|\.py)`")
 
@@ -53,7 +57,7 @@ def stated_layers(page: str) -> dict[str, int]:
 
 
 def layer_of(path: str, layers: dict[str, int]) -> str | None:
-    """Returns the deepest listed folder that contains a file of core/."""
+    """Returns the deepest listed folder that contains a file, whose path begins at the include root."""
     parts = path.split("/")[:-1]
     candidates = ("/".join(parts[:depth]) for depth in range(len(parts), 0, -1))
     return next((candidate for candidate in candidates if candidate in layers), None)
@@ -66,32 +70,37 @@ def includes(text: str) -> Iterator[tuple[int, str]]:
             yield number, match[1]
 
 
-def objection(path: Path, target: str, layers: dict[str, int]) -> str | None:
-    """Returns why this file may not include this target; None if it may."""
-    part, lowest = path.parts[0], next(iter(layers))
-    if part in ("core", "emulator"):
-        if target.startswith(PYTHON_HEADERS):
-            return f"includes {target}: only bindings/ knows Python"
-        if target.startswith(NVIDIA_HEADERS):
-            return f"includes {target}: driver/cuda_abi.hpp describes CUDA here, so that no toolkit is needed"
-        if target.startswith("core/") or ".." in target.split("/"):
-            return f"includes {target}: write it from the include root, core/ (as in base/bytes.hpp)"
-    target_layer = layer_of(target, layers)
-    if target_layer is None:
+def order_objection(layer: str, target: str, target_layer: str, layers: dict[str, int]) -> str | None:
+    """Returns why a file of this layer may not include a file of that layer of the same part; None if it may."""
+    if layer == target_layer or layers[target_layer] < layers[layer]:
         return None
-    if part == "core":
-        inside = path.relative_to("core").as_posix()
-        layer = layer_of(inside, layers)
-        if inside in CUDA_DESCRIPTION:
-            if target_layer != lowest and target not in CUDA_DESCRIPTION:
-                return f"includes {target}: it stands for cuda.h and may use only {lowest}/"
-        elif layer is not None and layer != target_layer:
-            if layers[target_layer] == layers[layer]:
-                return f"includes {target}: {layer}/ and {target_layer}/ are siblings and must not know each other"
-            if layers[target_layer] > layers[layer]:
-                allowed = [name for name, number in layers.items() if number < layers[layer] or name == layer]
-                return f"includes {target}: {layer}/ may include only {', '.join(allowed)}"
-    elif part == "emulator" and target_layer != lowest and target not in CUDA_DESCRIPTION:
+    if layers[target_layer] == layers[layer]:
+        return f"includes {target}: {layer}/ and {target_layer}/ are siblings and must not know each other"
+    allowed = [name for name, number in layers.items() if number < layers[layer] or name == layer]
+    return f"includes {target}: {layer}/ may include only {', '.join(allowed)}"
+
+
+def objection(root: Path, path: Path, target: str, layers: dict[str, dict[str, int]]) -> str | None:
+    """Returns why this file of the core or the emulator may not include this target; None if it may."""
+    part, inside, lowest = path.parts[0], path.relative_to(path.parts[0]).as_posix(), next(iter(layers["core"]))
+    if target.startswith(PYTHON_HEADERS):
+        return f"includes {target}: only bindings/ knows Python"
+    if target.startswith(NVIDIA_HEADERS):
+        return f"includes {target}: driver/cuda_abi.hpp describes CUDA here, so that no toolkit is needed"
+    layer, target_layer = layer_of(inside, layers[part]), layer_of(target, layers[part])
+    is_relative = target_layer is None and (root / path.parent / target).is_file()
+    if is_relative or target.startswith(("core/", "emulator/")) or ".." in target.split("/"):
+        return f"includes {target}: write it from the include root, {part}/ (as in base/bytes.hpp)"
+    if part == "core" and layer_of(target, layers["emulator"]) is not None:
+        return f"includes {target}: the core must not know the emulator"
+    if inside in CUDA_DESCRIPTION and part == "core":
+        if target_layer not in (None, lowest) and target not in CUDA_DESCRIPTION:
+            return f"includes {target}: it stands for cuda.h and may use only {lowest}/"
+        return None
+    if layer is not None and target_layer is not None:
+        return order_objection(layer, target, target_layer, layers[part])
+    core_layer = layer_of(target, layers["core"])
+    if part == "emulator" and core_layer not in (None, lowest) and target not in CUDA_DESCRIPTION:
         allowed_files = ", ".join([f"{lowest}/", *sorted(CUDA_DESCRIPTION)])
         return f"includes {target}: of the core the emulator may include only {allowed_files}"
     return None
@@ -190,24 +199,36 @@ def import_findings(root: Path) -> Iterator[Finding]:
                     yield Finding(path, line, reason)
 
 
-def include_findings(root: Path) -> Iterator[Finding]:
-    """Yields every include that breaks the rule, and every difference between the page and the folders."""
-    layers = stated_layers((root / PAGE).read_text())
-    core = root / "core"
-    sources = [path.relative_to("core") for path in files(root, *SUFFIXES) if path.parts[0] == "core"]
-    folders = {path.parent.as_posix() for path in sources if path.parent != Path()}
+def folder_findings(root: Path, part: str, layers: dict[str, int]) -> Iterator[Finding]:
+    """Yields every difference between the page of a part and its folders."""
+    page = Path(part) / "README.md"
+    sources = [path.relative_to(part) for path in files(root, *SUFFIXES) if path.parts[0] == part]
+    for path in sources:
+        if path.parent == Path():
+            yield Finding(part / path, 1, f"is in no folder: move it into one of those that {page} lists")
     for layer in layers:
-        if not (core / layer).is_dir():
-            yield Finding(PAGE, 1, f"states the layer {layer}, but there is no folder core/{layer}")
+        if not (root / part / layer).is_dir():
+            yield Finding(page, 1, f"states the layer {layer}, but there is no folder {part}/{layer}")
     # A folder inside a listed folder belongs to it, unless one of its siblings is listed: then it needs its own line.
     parents = {Path(layer).parent.as_posix() for layer in layers}
-    for folder in sorted(folders - set(layers)):
+    for folder in sorted({path.parent.as_posix() for path in sources if path.parent != Path()} - set(layers)):
         if layer_of(f"{folder}/x", layers) is None or Path(folder).parent.as_posix() in parents - {"."}:
-            yield Finding(PAGE, 1, f"does not say which layer core/{folder} is: add it to the numbered list")
+            yield Finding(page, 1, f"does not say which layer {part}/{folder} is: add it to the numbered list")
+
+
+def include_findings(root: Path) -> Iterator[Finding]:
+    """Yields every include that breaks a rule, and every difference between the pages and the folders."""
+    layers = {part: stated_layers((root / part / "README.md").read_text()) for part in CPP_PARTS}
+    for part in CPP_PARTS:
+        yield from folder_findings(root, part, layers[part])
+    tops = {part: {layer.split("/")[0] for layer in layers[part]} for part in CPP_PARTS}
+    for name in sorted(tops["core"] & tops["emulator"]):
+        message = f"has the room {name}, which is also a folder of the core: an include of {name}/ would be ambiguous"
+        yield Finding(Path("emulator/README.md"), 1, message)
     for path in files(root, *SUFFIXES):
-        if path.parts[0] in ("core", "emulator"):
+        if path.parts[0] in CPP_PARTS:
             for line, target in includes((root / path).read_text()):
-                if reason := objection(path, target, layers):
+                if reason := objection(root, path, target, layers):
                     yield Finding(path, line, reason)
 
 

@@ -28,7 +28,7 @@ ALLOWED = {
     ("docs/guides/pytorch.md", "backend"): "the same, described",
     ("tests/peers", "backend"): "an argument and a function of PyTorch",
     ("emulator", "arena"): "the emulator's one window of addresses, which is not a segment",
-    ("tests/native/emulator", "arena"): "the same, tested",
+    ("tests/emulator/native", "arena"): "the same, tested",
     ("emulator", "slab"): "where the emulator keeps small cuMemAlloc allocations, which is not a segment",
     ("tests", "strategy"): "Hypothesis calls its generators strategies",
     ("tools/check_words.py", "*"): "this list",

@@ -144,7 +144,7 @@ enum CUmemorytype : int {
   CU_MEMORYTYPE_UNIFIED = 4,
 };
 
-/// The device attributes memlake asks for. The emulator knows more (emulator/device_attributes.inc).
+/// The device attributes memlake asks for. The emulator knows more (emulator/devices/device_attributes.inc).
 enum CUdevice_attribute : int {
   CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING = 41,
   CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102,

@@ -4,8 +4,8 @@
 
 #include <array>
 
-#include "checkpoint_service.hpp"
 #include "entries/entry.hpp"
+#include "process/checkpoint_service.hpp"
 
 namespace memlake::emulator {
 

@@ -4,7 +4,7 @@
 
 #include "entries/entry.hpp"
 #include "include/memlake_emulator.h"
-#include "transfer.hpp"
+#include "process/transfer.hpp"
 
 #define MEMLAKE_CONTROL __attribute__((visibility("default")))
 

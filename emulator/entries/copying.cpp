@@ -1,6 +1,6 @@
 #include "entries/copying.hpp"
 
-#include "graph_params.hpp"
+#include "process/graph_params.hpp"
 
 namespace memlake::emulator {
 

@@ -4,7 +4,7 @@
 // the work and the bytes are copied.
 
 #include "entries/entry.hpp"
-#include "transfer.hpp"
+#include "process/transfer.hpp"
 
 namespace memlake::emulator {
 

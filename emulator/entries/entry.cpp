@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "of_this_thread.hpp"
+#include "basics/of_this_thread.hpp"
 
 namespace memlake::emulator {
 

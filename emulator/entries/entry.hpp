@@ -9,11 +9,11 @@
 #include <string>
 #include <type_traits>
 
-#include "array_abi.hpp"
-#include "checkpoint_abi.hpp"
-#include "driver.hpp"
-#include "managed_abi.hpp"
-#include "this_thread.hpp"
+#include "basics/this_thread.hpp"
+#include "cuda/array_abi.hpp"
+#include "cuda/checkpoint_abi.hpp"
+#include "cuda/managed_abi.hpp"
+#include "process/driver.hpp"
 
 #define MEMLAKE_EXPORT extern "C" __attribute__((visibility("default")))
 #define MEMLAKE_CALLER __builtin_return_address(0)
@@ -140,7 +140,7 @@ void check_not_open_elsewhere(const Driver& driver, const Allocation& allocation
 #define V(base, symbol, since, suffix) \
   MEMLAKE_EXPORT CUresult symbol();    \
   MEMLAKE_EXPORT CUresult symbol##suffix();
-#include "functions.inc"
+#include "cuda/functions.inc"
 #undef F
 #undef S
 #undef U

@@ -31,7 +31,7 @@ const EntryPoint kEntryPoints[] = {
 #define S(base, symbol, since, suffix, parameters, arguments) ENTRY(base, symbol, since, true, symbol##suffix)
 #define U(base, symbol, since) ENTRY(base, symbol, since, false, symbol)
 #define V(base, symbol, since, suffix) ENTRY(base, symbol, since, false, symbol##suffix)
-#include "functions.inc"
+#include "cuda/functions.inc"
 #undef F
 #undef S
 #undef U
@@ -136,7 +136,7 @@ MEMLAKE_EXPORT CUresult cuGetExportTable(const void** table, const CUuuid* id) {
 #define V(base, symbol, since, suffix) \
   U(base, symbol, since)               \
   MEMLAKE_EXPORT CUresult symbol##suffix() { return not_emulated(Call::symbol, MEMLAKE_CALLER); }
-#include "functions.inc"
+#include "cuda/functions.inc"
 #undef F
 #undef S
 #undef U

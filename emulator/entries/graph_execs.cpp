@@ -3,10 +3,10 @@
 #include <cstring>
 
 #include "entries/entry.hpp"
-#include "graph_device_launch.hpp"
-#include "graph_kernel.hpp"
-#include "graph_launch.hpp"
-#include "graph_params.hpp"
+#include "process/graph_device_launch.hpp"
+#include "process/graph_kernel.hpp"
+#include "process/graph_launch.hpp"
+#include "process/graph_params.hpp"
 
 namespace memlake::emulator {
 

@@ -1,8 +1,8 @@
 // Nodes of graphs: adding them, and their parameters.
 
 #include "entries/entry.hpp"
-#include "graph_kernel.hpp"
-#include "graph_params.hpp"
+#include "process/graph_kernel.hpp"
+#include "process/graph_params.hpp"
 
 namespace memlake::emulator {
 

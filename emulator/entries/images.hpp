@@ -5,10 +5,10 @@
 #include <memory>
 #include <span>
 
+#include "code/images/load.hpp"
+#include "code/images/program_memory.hpp"
+#include "code/kernel_attributes.hpp"
 #include "entries/entry.hpp"
-#include "images/load.hpp"
-#include "images/program_memory.hpp"
-#include "kernel_attributes.hpp"
 
 namespace memlake::emulator {
 

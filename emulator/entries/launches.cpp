@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "entries/entry.hpp"
-#include "graph_kernel.hpp"
-#include "launch_attributes.hpp"
+#include "process/graph_kernel.hpp"
+#include "work/launch_attributes.hpp"
 
 namespace memlake::emulator {
 

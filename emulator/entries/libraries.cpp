@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "code/jit_options.hpp"
 #include "entries/entry.hpp"
 #include "entries/images.hpp"
-#include "jit_options.hpp"
 
 namespace memlake::emulator {
 

@@ -1,10 +1,10 @@
 // The driver's linker.
 
+#include "code/images/bytes.hpp"
+#include "code/images/fatbin.hpp"
+#include "code/jit_options.hpp"
 #include "entries/entry.hpp"
 #include "entries/images.hpp"
-#include "images/bytes.hpp"
-#include "images/fatbin.hpp"
-#include "jit_options.hpp"
 
 namespace memlake::emulator {
 

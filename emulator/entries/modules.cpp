@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "code/jit_options.hpp"
 #include "entries/entry.hpp"
 #include "entries/images.hpp"
-#include "jit_options.hpp"
 
 namespace memlake::emulator {
 

@@ -1,7 +1,7 @@
 // Plain device memory and pinned host memory.
 
+#include "basics/rounding.hpp"
 #include "entries/entry.hpp"
-#include "rounding.hpp"
 
 namespace memlake::emulator {
 

@@ -3,7 +3,7 @@
 #include <climits>
 
 #include "entries/entry.hpp"
-#include "graph_params.hpp"
+#include "process/graph_params.hpp"
 
 namespace memlake::emulator {
 

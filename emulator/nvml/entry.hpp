@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
-#include "driver.hpp"
 #include "entries/entry.hpp"
 #include "nvml/abi.hpp"
+#include "process/driver.hpp"
 
 namespace memlake::emulator::nvml {
 

@@ -4,7 +4,7 @@
 #define S(base, symbol, since, suffix, parameters, arguments) MEMLAKE_SHIM(symbol) MEMLAKE_SHIM(symbol##suffix)
 #define U(base, symbol, since) MEMLAKE_SHIM(symbol)
 #define V(base, symbol, since, suffix) MEMLAKE_SHIM(symbol) MEMLAKE_SHIM(symbol##suffix)
-#include "functions.inc"
+#include "cuda/functions.inc"
 #undef F
 #undef S
 #undef U
@@ -16,7 +16,7 @@ __attribute__((constructor)) static void connect() {
 #define S(base, symbol, since, suffix, parameters, arguments) MEMLAKE_CONNECT(symbol) MEMLAKE_CONNECT(symbol##suffix)
 #define U(base, symbol, since) MEMLAKE_CONNECT(symbol)
 #define V(base, symbol, since, suffix) MEMLAKE_CONNECT(symbol) MEMLAKE_CONNECT(symbol##suffix)
-#include "functions.inc"
+#include "cuda/functions.inc"
 #undef F
 #undef S
 #undef U

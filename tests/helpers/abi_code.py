@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from helpers.abi_world import World
 
-_IMAGES = Path(__file__).parent.parent / "contract" / "images"
+_IMAGES = Path(__file__).parents[1] / "emulator" / "contract" / "images"
 
 PTX = b"""
 .version 7.0  // old, so that every driver of interest translates it

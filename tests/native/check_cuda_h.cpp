@@ -6,11 +6,11 @@
 #include <string_view>
 #include <type_traits>
 
-#include "array_abi.hpp"
+#include "cuda/array_abi.hpp"
 #include "driver/cuda_abi.hpp"
-#include "graph_abi.hpp"
-#include "green_abi.hpp"
-#include "managed_abi.hpp"
+#include "cuda/graph_abi.hpp"
+#include "cuda/green_abi.hpp"
+#include "cuda/managed_abi.hpp"
 
 // cuda.h makes macros of these names, so ours are read before it is included.
 namespace ours {

@@ -11,6 +11,14 @@ PAGE = """# The core
 4. `policies/lake/`, `policies/torch/` — siblings
 """
 
+EMULATOR_PAGE = """# The emulator
+
+0. `basics/` — words
+1. `memory/` — chunks
+2. `code/`, `graphs/` — siblings
+3. `entries/` — exported functions
+"""
+
 PACKAGE_PAGE = """# The package
 
 0. `errors.py` — exceptions
@@ -30,7 +38,15 @@ GOOD = {
     "core/policies/space.hpp": '#include "vmm/mapping.hpp"\n',
     "core/policies/lake/lake.hpp": '#include "policies/space.hpp"\n',
     "core/policies/torch/torch.hpp": '#include "policies/space.hpp"\n#include "policies/torch/sizes.hpp"\n',
-    "emulator/memory.cpp": '#include "base/bytes.hpp"\n#include "driver/cuda_abi.hpp"\n#include "memory.hpp"\n',
+    "emulator/README.md": EMULATOR_PAGE,
+    "emulator/exports.map": "{ global: cu*; };\n",
+    "emulator/basics/refusal.hpp": '#include "driver/cuda_abi.hpp"\n#include "driver/results.inc"\n',
+    "emulator/memory/chunk.cpp": '#include "base/bytes.hpp"\n#include "memory/chunk.hpp"\n',
+    "emulator/memory/chunk.hpp": '#include "basics/refusal.hpp"\n',
+    "emulator/code/module.hpp": '#include "code/images/ptx.hpp"\n#include "memory/chunk.hpp"\n',
+    "emulator/code/images/ptx.hpp": '#include "code/images/words.hpp"\n',
+    "emulator/graphs/graph.hpp": '#include "memory/chunk.hpp"\n',
+    "emulator/entries/modules.cpp": '#include "code/module.hpp"\n#include "graphs/graph.hpp"\n',
     "bindings/module.cpp": '#include <nanobind/nanobind.h>\n#include "vmm/mapping.hpp"\n',
     "tests/native/check_cuda_h.cpp": "#include <cuda.h>\n",
     "src/memlake/README.md": PACKAGE_PAGE,
@@ -74,9 +90,19 @@ def test_the_project_itself_keeps_the_rule(check):
         ("core/vmm/mapping.hpp", "<nanobind/nanobind.h>", "only bindings/ knows Python"),
         ("core/driver/driver.hpp", "<cuda.h>", "so that no toolkit is needed"),
         ("core/driver/driver.hpp", "<cuda_runtime_api.h>", "so that no toolkit is needed"),
-        ("emulator/memory.cpp", '"driver/driver.hpp"', "the emulator may include only base/, driver/cuda_abi.hpp"),
-        ("emulator/memory.cpp", '"vmm/mapping.hpp"', "the emulator may include only base/, driver/cuda_abi.hpp"),
-        ("emulator/memory.cpp", "<Python.h>", "only bindings/ knows Python"),
+        ("core/vmm/mapping.hpp", '"memory/chunk.hpp"', "the core must not know the emulator"),
+        ("emulator/memory/chunk.cpp", '"driver/driver.hpp"', "may include only base/, driver/cuda_abi.hpp"),
+        ("emulator/memory/chunk.cpp", '"vmm/mapping.hpp"', "may include only base/, driver/cuda_abi.hpp"),
+        ("emulator/memory/chunk.cpp", "<Python.h>", "only bindings/ knows Python"),
+        ("emulator/memory/chunk.cpp", "<cuda.h>", "so that no toolkit is needed"),
+        ("emulator/memory/chunk.cpp", '"chunk.hpp"', "write it from the include root, emulator/"),
+        ("emulator/memory/chunk.cpp", '"../basics/refusal.hpp"', "write it from the include root, emulator/"),
+        ("emulator/memory/chunk.cpp", '"emulator/basics/refusal.hpp"', "write it from the include root, emulator/"),
+        ("emulator/code/module.hpp", '"images/ptx.hpp"', "write it from the include root, emulator/"),
+        ("emulator/memory/chunk.cpp", '"entries/entry.hpp"', "memory/ may include only basics, memory"),
+        ("emulator/basics/refusal.hpp", '"memory/chunk.hpp"', "basics/ may include only basics"),
+        ("emulator/code/images/ptx.hpp", '"entries/entry.hpp"', "code/ may include only basics, memory, code"),
+        ("emulator/code/images/ptx.hpp", '"graphs/graph.hpp"', "are siblings and must not know each other"),
     ],
 )
 def test_an_include_against_the_rule_is_rejected(tree, check, path, include, reason):
@@ -97,6 +123,33 @@ def test_a_folder_beside_stated_siblings_needs_a_line_of_its_own(tree, check):
     status, said = check("check_layers.py", tree({**GOOD, "core/policies/toy/toy.hpp": ""}))
     assert status == 1
     assert "core/README.md:1: does not say which layer core/policies/toy is" in said
+
+
+def test_a_room_of_the_emulator_that_its_page_does_not_state_is_rejected(tree, check):
+    status, said = check("check_layers.py", tree({**GOOD, "emulator/nvml/devices.cpp": ""}))
+    assert status == 1
+    assert said == "emulator/README.md:1: does not say which layer emulator/nvml is: add it to the numbered list\n"
+
+
+@pytest.mark.parametrize("part", ["core", "emulator"])
+def test_a_source_file_outside_the_folders_is_rejected(tree, check, part):
+    status, said = check("check_layers.py", tree({**GOOD, f"{part}/loose.hpp": ""}))
+    assert status == 1
+    assert said == f"{part}/loose.hpp:1: is in no folder: move it into one of those that {part}/README.md lists\n"
+
+
+def test_a_stated_room_without_a_folder_is_rejected(tree, check):
+    page = EMULATOR_PAGE + "4. `shims/` — other names\n"
+    status, said = check("check_layers.py", tree({**GOOD, "emulator/README.md": page}))
+    assert status == 1
+    assert said == "emulator/README.md:1: states the layer shims, but there is no folder emulator/shims\n"
+
+
+def test_a_room_with_the_name_of_a_folder_of_the_core_is_rejected(tree, check):
+    files = {"emulator/README.md": EMULATOR_PAGE + "4. `vmm/` — again\n", "emulator/vmm/mapping.hpp": ""}
+    status, said = check("check_layers.py", tree({**GOOD, **files}))
+    assert status == 1
+    assert "emulator/README.md:1: has the room vmm, which is also a folder of the core" in said
 
 
 def test_a_stated_layer_without_a_folder_is_rejected(tree, check):

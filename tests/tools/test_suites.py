@@ -1,4 +1,4 @@
-"""The runner of tests/suites: what its comparison accepts and rejects, and what it makes of crashes."""
+"""The runner of tests/emulator/suites: what its comparison accepts and rejects, and what it makes of crashes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.suites.catalogue import SUITES, how_to_get
-from tests.suites.expectations import (
+from tests.emulator.suites.catalogue import SUITES, how_to_get
+from tests.emulator.suites.expectations import (
     Expected,
     Reason,
     Rule,
@@ -23,7 +23,7 @@ from tests.suites.expectations import (
     renewed,
     totals,
 )
-from tests.suites.running import END_OF_PROCESS, WHOLE_FILE, Outcome, read_journal, run_file
+from tests.emulator.suites.running import END_OF_PROCESS, WHOLE_FILE, Outcome, read_journal, run_file
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSED = Outcome("passed")
@@ -277,7 +277,7 @@ def test_a_conftest_that_fails_is_an_error_of_the_whole_file(tmp_path: Path):
 def command_line(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if name != "MEMLAKE_SUITES"}
     return subprocess.run(
-        [sys.executable, "-m", "tests.suites", *map(str, arguments)],
+        [sys.executable, "-m", "tests.emulator.suites", *map(str, arguments)],
         cwd=ROOT,
         env={**kept, **variables},
         capture_output=True,

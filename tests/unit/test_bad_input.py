@@ -1,4 +1,4 @@
-"""Every misuse gets the documented error and changes nothing. The same for the C functions: tests/contract."""
+"""Every misuse gets the documented error and changes nothing. The same for the C functions: tests/emulator/contract."""
 
 import os
 import shutil

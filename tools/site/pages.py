@@ -22,11 +22,13 @@ PROJECT = {
     "CONTRIBUTING.md": "project/contributing.md",
     "CHANGELOG.md": "project/changelog.md",
     "core/README.md": "project/core.md",
+    "emulator/README.md": "project/emulator.md",
     "src/memlake/README.md": "project/python_package.md",
     "src/memlake/examples/README.md": "project/example_traces.md",
     "tests/README.md": "project/tests.md",
     "tests/peers/README.md": "project/peers.md",
-    "tests/suites/README.md": "project/suites.md",
+    "tests/emulator/README.md": "project/emulator_tests.md",
+    "tests/emulator/suites/README.md": "project/suites.md",
 }
 LANGUAGES = {".py": "python", ".c": "c", ".h": "c", ".cpp": "cpp", ".hpp": "cpp", ".sh": "sh", ".json": "json"}
 

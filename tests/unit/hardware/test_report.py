@@ -281,7 +281,7 @@ def test_one_command_makes_one_report_with_everything(tmp_path):
     here = Path(os.path.relpath(ROOT, tmp_path))
     library = os.path.relpath(memlake.emulator_library(), tmp_path)
     command = [sys.executable, str(here / "tests" / "on_gpu.py"), library, "--out", "."]
-    command += ["--cases", str(here / "tests" / "contract" / "test_granularity.py")]
+    command += ["--cases", str(here / "tests" / "emulator" / "contract" / "test_granularity.py")]
     seeded = {"MEMLAKE_EMULATOR": "devices=2,memory=512MiB,lacks=rdma_access+spanning_copies"}
     ran = subprocess.run(command, env=os.environ | seeded, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
