@@ -7,10 +7,10 @@
 #include <type_traits>
 
 #include "cuda/array_abi.hpp"
-#include "driver/cuda_abi.hpp"
 #include "cuda/graph_abi.hpp"
 #include "cuda/green_abi.hpp"
 #include "cuda/managed_abi.hpp"
+#include "driver/cuda_abi.hpp"
 
 // cuda.h makes macros of these names, so ours are read before it is included.
 namespace ours {
