@@ -59,6 +59,17 @@ def test_the_drawer_of_the_tests_passes(tree, check):
     assert check("check_words.py", tree({"docs/glossary.md": GLOSSARY, "tests/helpers/a.py": ""})) == (0, "")
 
 
+def test_the_page_of_the_gmlake_tutorial_may_have_its_names_and_no_other_page(tree, check):
+    page = {"docs/glossary.md": GLOSSARY, "docs/guides/gmlake_names.md": "`PhyBlock` is a chunk.\n"}
+    assert check("check_words.py", tree(page)) == (0, "")
+    status, said = check("check_words.py", tree({**page, "docs/guides/stitch_by_hand.md": "`PhyBlock` is a chunk.\n"}))
+    assert status == 1
+    assert said.startswith('docs/guides/stitch_by_hand.md:1: "PhyBlock" is not our word')
+    status, said = check("check_words.py", tree({**page, "docs/guides/gmlake_names.md": "another backend\n"}))
+    assert status == 1
+    assert 'docs/guides/gmlake_names.md:1: "backend" is not our word' in said
+
+
 def test_an_allowed_place_passes(tree, check):
     allowed = {"docs/glossary.md": GLOSSARY, "pyproject.toml": 'build-backend = "scikit_build_core.build"\n'}
     assert check("check_words.py", tree(allowed)) == (0, "")

@@ -78,6 +78,10 @@ def test_pools_as_cuda_has_them_run_from_top_to_bottom():
     assert said.endswith("1 0 0\n")
 
 
+def test_the_names_of_the_gmlake_tutorial_run_from_top_to_bottom():
+    assert_ends_well(code_of("gmlake_names.md"))
+
+
 def test_what_a_device_is_asked_and_memory_for_registrations():
     said = assert_ends_well(code_of("on_real_hardware.md"))
     assert "False cuMemSetAccess answered 999 (CUDA_ERROR_UNKNOWN)" in said
