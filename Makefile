@@ -37,7 +37,7 @@ SITE_TOOLS_INSTALLED := $(VENV)/site_tools.stamp
 # Packages of other projects, for the tests that use them.
 CLIENTS := clients torch-client torch-viewer numba-client tinygrad-client cluster-clients
 
-LINTS := $(addprefix lint-,ruff mypy clang-format layers guards file-length words docs rows policies assets cli stub release)
+LINTS := $(addprefix lint-,ruff mypy clang-format layers guards file-length words docs rows policies assets cli stub release hosting)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -136,6 +136,8 @@ lint-stub:
 	@echo "memlake: stub" && $(BIN)/python tools/check_stub.py
 lint-release:
 	@echo "memlake: release" && $(BIN)/python tools/check_release.py
+lint-hosting:
+	@echo "memlake: hosting" && $(BIN)/python tools/check_hosting.py
 
 format: $(LINTERS_INSTALLED) ## format Python and C++ in place
 	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet .

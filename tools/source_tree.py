@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-# Folders with generated files, which no check reads. Hidden folders (.git, .venv, caches) are skipped, too, except .ci.
+# Folders with generated files, which no check reads. Hidden folders (.git, .venv, caches) are skipped, except OURS.
 GENERATED = {"build", "dist", "__pycache__", "results"}
+OURS = {".ci", ".devcontainer", ".github"}
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Finding:
 def files(root: Path, *suffixes: str) -> Iterator[Path]:
     """Yields the project's files with one of these suffixes (without suffixes: all), relative to `root`, sorted."""
     for folder, folders, names in os.walk(root):
-        folders[:] = sorted(f for f in folders if f not in GENERATED and (f == ".ci" or not f.startswith(".")))
+        folders[:] = sorted(f for f in folders if f not in GENERATED and (f in OURS or not f.startswith(".")))
         for name in sorted(names):
             if not suffixes or name.endswith(suffixes):
                 yield (Path(folder) / name).relative_to(root)

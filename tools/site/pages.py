@@ -21,6 +21,8 @@ FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 PROJECT = {
     "CONTRIBUTING.md": "project/contributing.md",
     "CHANGELOG.md": "project/changelog.md",
+    "SECURITY.md": "project/security.md",
+    "CODE_OF_CONDUCT.md": "project/conduct.md",
     "core/README.md": "project/core.md",
     "emulator/README.md": "project/emulator.md",
     "src/memlake/README.md": "project/python_package.md",
