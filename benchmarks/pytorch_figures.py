@@ -1,4 +1,4 @@
-"""What memlake holds as PyTorch's allocator in real programs, beside PyTorch's own allocators.
+"""What memlake holds as PyTorch's allocator in whole programs, beside PyTorch's own allocators.
 
 Every program in tests/peers/scripts/ runs to its end in the lab (see `benchmarks/peerlab.py`) under three allocators:
 on a device of 80 GiB, for its peaks, and then on smaller and smaller devices, for the smallest one on which it still
