@@ -33,7 +33,8 @@ def launch(stream: Stream | Device, name: str, reads: Iterable[Range] = (), writ
     Args:
         stream: the stream. A device stands for its default stream.
         name: the name of the work in messages.
-        reads, writes: the memory that the work accesses, as memory objects or (address, nbytes).
+        reads: the memory that the work reads, as memory objects or (address, nbytes).
+        writes: the memory that the work writes, in the same form.
     """
     work = _emulated_stream(stream)
     ranges = [(*_place(touched), False) for touched in reads] + [(*_place(touched), True) for touched in writes]
