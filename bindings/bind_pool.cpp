@@ -72,6 +72,10 @@ nb::dict to_dict(const Shortage& shortage) {
   return result;
 }
 
+nb::object or_none(Bytes limit) {
+  return limit == Budget::kUnlimited ? nb::object(nb::none()) : nb::object(nb::int_(limit.count));
+}
+
 /// Limits in the order of their settings: limit, max_size, memory fraction; None where one is not set.
 Limits to_limits(const nb::object& limit, const nb::object& max_size, const nb::object& memory_fraction) {
   const auto bytes = [](const nb::object& value, const char* name) {
@@ -89,7 +93,7 @@ nb::dict to_dict(const LiveStats& stats, const Devices& devices) {
   nb::dict result;
   for_each_figure(pool, [&](const char* name, std::uint64_t value) { result[name] = value; });
   result["allocated_at_held_peak"] = pool.allocated_at_held_peak.count;
-  result["limit"] = stats.limit.count;
+  result["limit"] = or_none(stats.limit);
   result["largest_free"] = stats.largest_free.count;
   result["num_live"] = stats.live_count;
   result["num_pending"] = stats.pending_count;
@@ -139,6 +143,7 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
                                   .is_default_space = shareable};
             auto made = without_gil([&] { return LivePool::make(std::move(shared), maker, limits, sharing); });
             if (lasting_streams) made->promise_lasting_streams();
+            made->set_policy_text(policy);
             new (self) PyPool(std::move(made), std::move(buffer_type));
           },
           nb::arg("devices"), nb::arg("policy"), nb::arg("limit").none(), nb::arg("buffer_type"),
@@ -167,7 +172,23 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
           "The same number for two objects of one pool.")
       .def_prop_ro(
           "_policy_text", [](const PyPool& self) { return self.core->policy_text(); },
-          "The policy with its options, of a pool that C functions made.")
+          "The policy with its options, as parse_policy() takes it.")
+      .def_prop_ro(
+          "_location", [](const PyPool& self) { return word_for(self.core->location()); },
+          nb::sig("def _location(self) -> typing.Literal['device', 'host', 'host_numa']"))
+      .def_prop_ro(
+          "_handle_types",
+          [](const PyPool& self) {
+            const Sharing& sharing = self.core->sharing();
+            return nb::make_tuple(sharing.is_default_space,
+                                  (sharing.options.more_handle_types & CU_MEM_HANDLE_TYPE_FABRIC) != 0);
+          },
+          nb::sig("def _handle_types(self) -> tuple[bool, bool]"),
+          "Whether buffers that do not say otherwise can be exported, and whether fabric handles exist for them.")
+      .def_prop_ro(
+          "_serves_torch",
+          [](const PyPool& self) { return abi::TorchPools::of_this_process().serves_with(*self.core); },
+          "Whether a device of PyTorch's gets its memory from the pool now.")
       .def_prop_ro(
           "_devices",
           [](const PyPool& self) {
@@ -188,13 +209,10 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
           "_limits",
           [](const PyPool& self) {
             const Limits limits = without_gil([&] { return self.core->limits(); });
-            const auto or_none = [](Bytes bytes) {
-              return bytes == Budget::kUnlimited ? nb::object(nb::none()) : nb::object(nb::int_(bytes.count));
-            };
-            return nb::make_tuple(or_none(limits.limit), or_none(limits.most()));
+            return nb::make_tuple(or_none(limits.limit), or_none(limits.max_size), or_none(limits.most()));
           },
-          nb::sig("def _limits(self) -> tuple[int | None, int | None]"),
-          "The limit that can be changed, and the smallest of all; None: there is none.")
+          nb::sig("def _limits(self) -> tuple[int | None, int | None, int | None]"),
+          "The limit that can be changed, max_size, and the smallest of all; None: there is none.")
       .def(
           "_allocate",
           [](const PyPool& self, const nb::int_& nbytes, const nb::int_& handle, const PyStream* owner,
@@ -304,11 +322,13 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
           },
           nb::arg("by_event"), nb::arg("opportunistic"), nb::arg("internal"))
       .def(
-          "_set_driver_threshold",
+          "_set_threshold",
           [](const PyPool& self, std::uint64_t threshold) {
             without_gil([&] { self.core->set_release_threshold({threshold}); });
           },
-          nb::arg("threshold"), "For a policy that leaves it to the driver.")
+          nb::arg("threshold"), "The driver applies it where the policy leaves it to the driver.")
+      .def_prop_ro("_threshold",
+                   [](const PyPool& self) { return without_gil([&] { return self.core->release_threshold(); }).count; })
       .def(
           "_set_peers",
           [](const PyPool& self, const nb::list& peers) {
@@ -316,7 +336,17 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
             for (nb::handle peer : peers) shared.push_back(nb::cast<PyDevice&>(peer).share());
             without_gil([&] { self.core->set_peers(shared); });
           },
-          nb::arg("peers"), nb::sig("def _set_peers(self, peers: list[Device]) -> None"));
+          nb::arg("peers"), nb::sig("def _set_peers(self, peers: list[Device]) -> None"))
+      .def(
+          "_add_peer",
+          [](const PyPool& self, const PyDevice& peer) {
+            without_gil([&, shared = peer.share()] { self.core->add_peer(shared); });
+          },
+          nb::arg("peer"))
+      .def(
+          "_remove_peer",
+          [](const PyPool& self, const PyDevice& peer) { without_gil([&] { self.core->remove_peer(*peer); }); },
+          nb::arg("peer"));
 }
 
 void bind_questions(nb::class_<PyPool>& pool) {

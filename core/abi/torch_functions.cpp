@@ -211,13 +211,13 @@ void memlake_torch_fraction(double fraction, int device) {
       throw Error(ErrorKind::invalid_argument, "a fraction must be from 0 to 1, got " + std::to_string(fraction));
     TorchPools& pools = TorchPools::of_this_process();
     LivePool& pool = pools.pool(device);
-    Limits limits = pools.limits_of(device);
+    Bytes allowed = pools.memory_fraction_of(device);
     // As in PyTorch, 1 is no limit: what the driver counts as total can be a little less than what it gives.
     if (fraction < 1) {
       const auto total = static_cast<double>(pool.devices().front()->total_memory().count);
-      limits.memory_fraction = std::min(limits.memory_fraction, Bytes{static_cast<std::uint64_t>(fraction * total)});
+      allowed = std::min(allowed, Bytes{static_cast<std::uint64_t>(fraction * total)});
     }
-    pool.set_limits(limits);
+    pool.set_memory_fraction(allowed);
   });
 }
 

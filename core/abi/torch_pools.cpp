@@ -105,7 +105,8 @@ void TorchPools::add(int device, std::shared_ptr<LivePool> pool) {
     auto handle = std::make_unique<memlake_pool>();
     handle->device = device;
     handle->live.store(added);
-    auto known = std::make_unique<Known>(std::move(pool), device, added->limits(), nullptr, latest_.load());
+    auto known =
+        std::make_unique<Known>(std::move(pool), device, added->limits().memory_fraction, nullptr, latest_.load());
     known->handle = keep(std::move(handle));
     latest_.store(known.release(), std::memory_order_release);
   }
@@ -174,6 +175,10 @@ std::vector<LivePool*> TorchPools::all() {
   return pools;
 }
 
-Limits TorchPools::limits_of(int device) { return known_of(&pool(device))->limits; }
+Bytes TorchPools::memory_fraction_of(int device) { return known_of(&pool(device))->memory_fraction; }
+
+bool TorchPools::serves_with(const LivePool& pool) const noexcept {
+  return std::ranges::any_of(current_, [&](const auto& of_device) { return of_device.load() == &pool; });
+}
 
 }  // namespace memlake::abi

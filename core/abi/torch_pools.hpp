@@ -68,8 +68,10 @@ class TorchPools {
     const unsigned used_in = used_in_.load(std::memory_order_relaxed);
     return used_in != 0 && !is_of_generation(used_in);
   }
-  /// The limits of the device's pool at the time when it became a pool of PyTorch.
-  Limits limits_of(int device);
+  /// The memory fraction of the device's pool when it became a pool of PyTorch: that of its policy.
+  Bytes memory_fraction_of(int device);
+  /// Whether a device gets its memory from the pool now.
+  [[nodiscard]] bool serves_with(const LivePool& pool) const noexcept;
 
   /// Throws Error(config) if MEMLAKE_CONF is invalid.
   static Conf conf_of_environment();
@@ -78,7 +80,7 @@ class TorchPools {
   struct Known {
     std::shared_ptr<LivePool> pool;
     int device;
-    Limits limits;
+    Bytes memory_fraction;
     memlake_pool* handle;
     const Known* made_before;
   };

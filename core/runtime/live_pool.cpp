@@ -59,13 +59,14 @@ LivePool::LivePool(std::vector<std::shared_ptr<Device>> devices, const SpaceMake
       events_(devices_, streams_),
       pool_(std::in_place, make_space(devices_, events_, std::make_shared<Budget>(limits.most(), devices_.size())),
             events_),
+      location_(pool_->policy_space().location()),
       limits_(limits) {
   for (const auto& device : devices_) device->context();
   pool_->policy_space().set_unlocker(unlocker_);
   pool_->set_leftovers(leftovers_);
   if (sharing_.is_default_space) add_shareable_space();
-  const Space& space = pool_->policy_space();
-  neighbour_.emplace(space.location() == Location::device ? given_ : Devices{}, pool_->budget(), space.policy_name());
+  neighbour_.emplace(location_ == Location::device ? given_ : Devices{}, pool_->budget(),
+                     pool_->policy_space().policy_name());
   counting_.reset();
 }
 
@@ -257,15 +258,14 @@ void LivePool::set_limit(Bytes limit) {
   pool_->set_limit(limits_.most());
 }
 
-void LivePool::set_limits(const Limits& limits) {
+void LivePool::set_memory_fraction(Bytes fraction) {
   const auto lock = open_lock();
-  limits_ = limits;
+  limits_.memory_fraction = fraction;
   pool_->set_limit(limits_.most());
 }
 
 Limits LivePool::limits() const {
-  const auto lock = open_lock();
-  return limits_;
+  return with_lock([this] { return limits_; });
 }
 
 void LivePool::reset_peaks() {
@@ -302,9 +302,20 @@ void LivePool::set_reuse_rules(const ReuseRules& rules) {
 void LivePool::set_release_threshold(Bytes threshold) {
   const auto lock = open_lock();
   if (DriverCounts* counts = pool_->policy_space().facets().driver_counts) counts->set_release_threshold(threshold);
+  release_threshold_ = threshold;
+}
+
+Bytes LivePool::release_threshold() const {
+  return with_lock([this] { return release_threshold_; });
 }
 
 void LivePool::set_peers(const std::vector<std::shared_ptr<Device>>& peers) {
+  require_usable();
+  const std::lock_guard changing(changing_peers_);
+  change_peers(peers);
+}
+
+void LivePool::change_peers(const std::vector<std::shared_ptr<Device>>& peers) {
   // Access may be taken away only from memory that no work uses, on whichever device the work is. The wait is without
   // the lock: other threads may allocate meanwhile.
   auto removed = this->peers();

@@ -227,7 +227,9 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   bool is_open() const;
   /// The one of its limits that may be changed at any time.
   void set_limit(Bytes limit);
-  void set_limits(const Limits& limits);
+  /// The share of the device's memory that PyTorch's setting allows.
+  void set_memory_fraction(Bytes fraction);
+  /// Also of a closed pool.
   [[nodiscard]] Limits limits() const;
   void reset_peaks();
   void reset_held_peak();
@@ -236,13 +238,18 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   Bytes take_recent_peak();
   /// See Space.
   void set_reuse_rules(const ReuseRules& rules);
-  /// See Space.
+  /// How much memory stays held when the program waits. CUDA's own pools apply it themselves; for the other policies
+  /// the layer above does, which is told of the waits.
   void set_release_threshold(Bytes threshold);
+  /// Also of a closed pool.
+  [[nodiscard]] Bytes release_threshold() const;
   std::optional<ReuseRules> reuse_rules() const;
   /// See Space. If it takes access away, it waits for the work of the pool's devices and of those that lose it.
   void set_peers(const std::vector<std::shared_ptr<Device>>& peers);
   /// Adds one to them, unless it is one of them. Error(invalid_argument) if it cannot reach the pool's devices.
   void add_peer(const std::shared_ptr<Device>& peer);
+  /// Removes one from them, if it is one of them; waits as set_peers() does.
+  void remove_peer(const Device& peer);
 
   // For watchers; see Pool.
   void count_by_size();
@@ -284,8 +291,10 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   const std::string& policy_text() const noexcept { return policy_text_; }
   /// pre: no other thread knows the pool yet.
   void set_policy_text(std::string text) { policy_text_ = std::move(text); }
-  /// The devices beside its own that may use its memory.
+  /// The devices beside its own that may use its memory; none if the pool is closed.
   std::vector<std::shared_ptr<Device>> peers() const;
+  Location location() const noexcept { return location_; }
+  const Sharing& sharing() const noexcept { return sharing_; }
 
   /// The number of streams in its tables: those that exist, and those that have ended and may still have work.
   std::size_t stream_count() const;
@@ -402,6 +411,8 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
       }
     }
   }
+  /// set_peers(). pre: changing_peers_ is held, and mutex_ is not.
+  void change_peers(const std::vector<std::shared_ptr<Device>>& peers);
   /// totals(), and the figures that need a walk over the blocks. pre: the lock is held.
   LiveStats totals_now() const;
   void add_blocks_to(LiveStats& stats) const;
@@ -442,11 +453,13 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   CountingDriver counting_;
   const std::shared_ptr<Leftovers> leftovers_ = std::make_shared<Leftovers>();
   std::vector<std::shared_ptr<Device>> devices_;  // the same devices through counting_
+  std::mutex changing_peers_;                     // held from the reading of the peers to their change; before mutex_
   mutable Lock mutex_;                            // guards everything below
   PoolUnlocker unlocker_{*this};
   StreamTable streams_;
   DriverEvents events_;
   std::optional<Pool> pool_;             // empty after close()
+  const Location location_;              // of the memory of pool_
   ShareableSpace* shareable_ = nullptr;  // null until it is needed
   ShareableSpace* single_ = nullptr;     // null until it is needed
   std::vector<Route> routes_;            // oldest first
@@ -455,6 +468,7 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   AddressTable by_address_;             // the blocks of allocate_at()
   std::unique_ptr<RowLog> log_;
   Limits limits_;
+  Bytes release_threshold_ = Budget::kUnlimited;
   LiveCounts before_reset_;             // the numbers at the last reset_totals()
   PoolStats stats_before_reset_;        // likewise
   std::optional<Neighbour> neighbour_;  // empty after close()

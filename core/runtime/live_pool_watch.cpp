@@ -103,13 +103,17 @@ void LivePool::observe(std::function<void(const LiveEvent&)> tell) {
 
 std::vector<std::shared_ptr<Device>> LivePool::peers() const {
   std::vector<std::shared_ptr<Device>> peers;
-  const auto lock = open_lock();
+  if (!can_undo()) return peers;
+  const std::lock_guard lock(mutex_);
+  if (!pool_) return peers;
   // The devices as the library knows them, without this pool's counting.
   for (const auto& peer : pool_->policy_space().peers()) peers.push_back(peer->library().device(peer->ordinal()));
   return peers;
 }
 
 void LivePool::add_peer(const std::shared_ptr<Device>& peer) {
+  require_usable();
+  const std::lock_guard changing(changing_peers_);
   std::vector<std::shared_ptr<Device>> all = peers();
   const auto is_it = [&](const std::shared_ptr<Device>& device) { return device->ordinal() == peer->ordinal(); };
   if (std::ranges::any_of(given_, is_it) || std::ranges::any_of(all, is_it)) return;
@@ -118,7 +122,17 @@ void LivePool::add_peer(const std::shared_ptr<Device>& peer) {
       throw Error(ErrorKind::invalid_argument, "device " + std::to_string(peer->ordinal()) +
                                                    " cannot reach memory of device " + std::to_string(own->ordinal()));
   all.push_back(peer);
-  set_peers(all);
+  change_peers(all);
+}
+
+void LivePool::remove_peer(const Device& peer) {
+  require_usable();
+  const std::lock_guard changing(changing_peers_);
+  std::vector<std::shared_ptr<Device>> others = peers();
+  const auto is_it = [&](const std::shared_ptr<Device>& device) {
+    return device->ordinal() == peer.ordinal() && &device->library() == &peer.library();
+  };
+  if (std::erase_if(others, is_it) > 0) change_peers(others);
 }
 
 }  // namespace memlake

@@ -8,7 +8,7 @@ back from the core while the interpreter is finalizing sleeps.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, TypeVar, overload
+from typing import Annotated, Any, Literal, TypeVar, overload
 
 import numpy
 from numpy.typing import NDArray
@@ -599,7 +599,20 @@ class Pool:
 
     @property
     def _policy_text(self) -> str:
-        """The policy with its options, of a pool that C functions made."""
+        """The policy with its options, as parse_policy() takes it."""
+
+    @property
+    def _location(self) -> Literal['device', 'host', 'host_numa']: ...
+
+    @property
+    def _handle_types(self) -> tuple[bool, bool]:
+        """
+        Whether buffers that do not say otherwise can be exported, and whether fabric handles exist for them.
+        """
+
+    @property
+    def _serves_torch(self) -> bool:
+        """Whether a device of PyTorch's gets its memory from the pool now."""
 
     @property
     def _devices(self) -> list[Device]: ...
@@ -607,9 +620,9 @@ class Pool:
     def _peer_devices(self) -> list[Device]:
         """The devices beside its own that may use its memory."""
 
-    def _limits(self) -> tuple[int | None, int | None]:
+    def _limits(self) -> tuple[int | None, int | None, int | None]:
         """
-        The limit that can be changed, and the smallest of all; None: there is none.
+        The limit that can be changed, max_size, and the smallest of all; None: there is none.
         """
 
     def _allocate(self, nbytes: int, handle: int, owner: StreamOwner | None, device: int, shareable: bool | None = None, single_handle: bool = False) -> Any:
@@ -669,10 +682,17 @@ class Pool:
 
     def _set_reuse_rules(self, by_event: bool, opportunistic: bool, internal: bool) -> None: ...
 
-    def _set_driver_threshold(self, threshold: int) -> None:
-        """For a policy that leaves it to the driver."""
+    def _set_threshold(self, threshold: int) -> None:
+        """The driver applies it where the policy leaves it to the driver."""
+
+    @property
+    def _threshold(self) -> int: ...
 
     def _set_peers(self, peers: list[Device]) -> None: ...
+
+    def _add_peer(self, peer: Device) -> None: ...
+
+    def _remove_peer(self, peer: Device) -> None: ...
 
     def _make_graph_pool_id(self) -> tuple[int, int]:
         """An id that no graph pool of the pool has."""

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 import memlake
+from helpers.c_header import HEADER, declared_functions
 from helpers.processes import assert_ends_well, run_python
-from memlake.libraries import include_directory
 from memlake.policies import CachingOptions, ExpandableOptions, policy
 
-HEADER = Path(include_directory()) / "memlake.h"
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "c"
 MIB = 2**20
 
@@ -68,13 +67,10 @@ def graphs(lake):
     return lake
 
 
-def declared_functions():
-    return set(re.findall(r"^MEMLAKE_API [^;(]*?(memlake_\w+)\(", HEADER.read_text(), re.MULTILINE))
-
-
 def test_every_function_of_the_header_is_in_the_library(lake):
-    assert len(declared_functions()) == 54
-    for name in declared_functions():
+    declared = declared_functions(HEADER.read_text())
+    assert len(declared) == 54
+    for name in declared:
         assert getattr(lake, name)
 
 
@@ -85,7 +81,7 @@ def test_the_library_exports_the_header_and_what_its_own_module_needs():
     ).stdout
     exported = {line.split()[-1].split("@")[0] for line in listed.splitlines()}
     public = {name for name in exported if not re.match(r"_Z\w*7memlake|MEMLAKE_", name)}
-    assert public == declared_functions()
+    assert public == set(declared_functions(HEADER.read_text()))
 
 
 def test_the_header_states_the_version_of_the_library(lake):

@@ -144,11 +144,7 @@ def require_pinned(allocation_type: str) -> None:
         raise ConfigError(f"allocation_type must be 'pinned', got {allocation_type!r}")
 
 
-def high_mark(
-    on_high: tuple[Size, Callable[[Pool], object]] | None, total: int
-) -> tuple[int | None, Callable[[Pool], object]]:
-    if on_high is None:
-        return None, lambda pool: None
+def high_mark(on_high: tuple[Size, Callable[[Pool], object]], total: int) -> tuple[int, Callable[[Pool], object]]:
     try:
         mark, function = on_high
     except (TypeError, ValueError):

@@ -43,8 +43,8 @@ class PoolAttributes:
 
     # Members of Pool, declared for type checkers: a mixin of a native class has no slots of its own.
     _total: int
-    _release_threshold: int
     _policy: Options
+    _threshold: Any
     _stats: Any
     _set_release_threshold: Any
     _reset_held_peak: Any
@@ -60,7 +60,7 @@ class PoolAttributes:
         above the threshold. The threshold is no limit (see `max_size`) and takes no memory (see `reserve`). The
         default, ``"max"``, keeps all memory; CUDA's default is 0. memlake does not notice waits of other libraries.
         """
-        return self._release_threshold
+        return int(self._threshold)
 
     @release_threshold.setter
     def release_threshold(self, threshold: Size) -> None:

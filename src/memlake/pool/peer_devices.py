@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, MutableSet
 from typing import TYPE_CHECKING
 
@@ -13,9 +12,6 @@ if TYPE_CHECKING:
     from memlake.pool.pool import Pool
 
 __all__ = ["PeerDevices"]
-
-# Threads may change the peers of a pool at the same time; each change reads the old set, then writes the new one.
-_changing = threading.Lock()
 
 
 class PeerDevices(MutableSet[Device]):
@@ -35,8 +31,8 @@ class PeerDevices(MutableSet[Device]):
         Raises:
             ConfigError: if the device cannot access it, or the policy does not control access.
         """
-        with _changing:
-            self._replace({*self._pool._peers, value})
+        self._require_reachable({value})
+        self._pool._add_peer(value._core)
 
     def discard(self, value: Device) -> None:
         """Revokes the access of a device.
@@ -46,8 +42,8 @@ class PeerDevices(MutableSet[Device]):
         """
         if value in self._pool.devices:
             raise ConfigError(f"{value!r} has memory in the pool; its access cannot be taken away")
-        with _changing:
-            self._replace(self._pool._peers - {value})
+        if value in self:
+            self._pool._remove_peer(value._core)
 
     def clear(self) -> None:
         """Revokes the access of all other devices; it waits as `discard` does."""
@@ -57,22 +53,22 @@ class PeerDevices(MutableSet[Device]):
         """Grants access to these devices and revokes it from all others. Changes all memory of the pool, or nothing."""
         if not isinstance(devices, Iterable):
             raise ConfigError(f"peer_accessible_by is a set of devices, got {type(devices).__name__}")
-        with _changing:
-            self._replace(devices)
+        wanted = frozenset(devices) - {*self._pool.devices}
+        present = self._present()
+        self._require_reachable(wanted - present)
+        if wanted != present:
+            self._pool._set_peers([peer._core for peer in sorted(wanted, key=lambda peer: peer.ordinal)])
 
-    def _replace(self, devices: Iterable[Device]) -> None:
-        pool = self._pool
-        peers = frozenset(devices) - {*pool.devices}
-        for peer in peers - pool._peers:  # a device that was closed after it was added may stay
+    def _require_reachable(self, peers: Iterable[Device]) -> None:
+        for peer in peers:
             open_core(peer)
-            for device in pool.devices:
+            for device in self._pool.devices:
                 if not peer.can_access(device):
                     raise ConfigError(f"{peer!r} cannot reach the memory of {device!r}; see Device.peers")
-        if peers == pool._peers:
-            return
-        still_there = [peer for peer in peers if peer._core.is_open]
-        pool._set_peers([peer._core for peer in sorted(still_there, key=lambda peer: peer.ordinal)])
-        pool._peers = peers
+
+    def _present(self) -> frozenset[Device]:
+        # The core knows them: C functions may change them, too. A device that was closed is not one of them.
+        return frozenset(Device._of(core) for core in self._pool._peer_devices())
 
     @classmethod
     def _from_iterable(cls, it: Iterable[Device]) -> set[Device]:  # type: ignore[override]
@@ -80,13 +76,13 @@ class PeerDevices(MutableSet[Device]):
         return set(it)
 
     def __contains__(self, value: object) -> bool:
-        return value in self._pool._peers
+        return value in self._present()
 
     def __iter__(self) -> Iterator[Device]:
-        return iter(sorted(self._pool._peers, key=lambda peer: peer.ordinal))
+        return iter(sorted(self._present(), key=lambda peer: peer.ordinal))
 
     def __len__(self) -> int:
-        return len(self._pool._peers)
+        return len(self._present())
 
     def __repr__(self) -> str:
         return f"PeerDevices({list(self)!r})"

@@ -29,6 +29,7 @@ from memlake.pool.buffer import Buffer
 from memlake.pool.decay import decay_thread, parse_decay
 from memlake.pool.fallback import chosen_policy, usable_handle_type, warn_once
 from memlake.pool.handle_type import is_shareable, require_exportable, require_handles
+from memlake.pool.object_state import FailureCallback, ObjectState
 from memlake.pool.peer_devices import PeerDevices
 from memlake.pool.pool_hardware import PoolHardware
 from memlake.pool.publish_switch import publish_if_asked
@@ -48,9 +49,6 @@ if TYPE_CHECKING:
     from memlake.sharing import Share
 
 __all__ = ["FailureCallback", "Pool"]
-
-FailureCallback = Callable[[int], object]
-"""A pool calls it with the size of a request before it refuses the request. A true result means: try again."""
 
 _log = logger("pool")
 
@@ -110,35 +108,15 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         OutOfMemory: if there is no memory for `initial_size`.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_all",
-        "_decay",
-        "_fallback_reason",
-        "_handle_type",
-        "_high_callback",
-        "_high_mark",
-        "_is_default",
-        "_is_made",
-        "_limit",
-        "_location",
-        "_max_size",
-        "_on",
-        "_peers",
-        "_policy",
-        "_recording",
-        "_release_threshold",
-        "_serves_torch",
-        "_total",
-        "on_failure",
-    )
+    __slots__ = ("__weakref__", "_all", "_policy", "_state", "_total")
 
     # By their native pools, so that a pool that was given to PyTorch is found again.
     _known: ClassVar[WeakValueDictionary[int, Pool]] = WeakValueDictionary()
 
-    _recording: Recording | None
-    on_failure: tuple[FailureCallback, ...]
-    """The functions that the pool calls before it refuses a request."""
+    _all: tuple[Device, ...]
+    _policy: Options
+    _total: int
+    _state: ObjectState
 
     def __init__(
         self,
@@ -159,48 +137,43 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         on_failure: FailureCallback | Iterable[FailureCallback] = (),
         on_high: tuple[Size, Callable[[Pool], object]] | None = None,
     ) -> None:
-        self._all = device_list(devices)
-        self._on = self._all[0]
-        cores = [open_core(device) for device in self._all]
+        given = device_list(devices)
+        cores = [open_core(device) for device in given]
         require_pinned(allocation_type)
         if handle_type == "none":
             handle_type = None
-        self._policy, self._fallback_reason = chosen_policy(
-            policy, self._all, placement=placement, location=location, spill=spill, handle_type=handle_type
+        state = ObjectState()
+        options, state.fallback_reason = chosen_policy(
+            policy, given, placement=placement, location=location, spill=spill, handle_type=handle_type
         )
-        self._location = location
-        self._total = total = total_memory(self._all, location)
+        total = total_memory(given, location)
         threshold = parse_threshold(release_threshold, total)
-        self._decay = parse_decay(decay)
-        self._handle_type, why_another_type = usable_handle_type(handle_type, self._all)
-        self._limit = None if limit is None else parse_bytes(limit, of=total, what="limit")
-        self._max_size = None if max_size is None else parse_bytes(max_size, of=total, what="max_size")
-        self.on_failure = tuple(on_failure if isinstance(on_failure, Iterable) else (on_failure,))
-        if not all(callable(function) for function in self.on_failure):
+        state.decay = parse_decay(decay)
+        handle_type, why_another_type = usable_handle_type(handle_type, given)
+        own_limit = None if limit is None else parse_bytes(limit, of=total, what="limit")
+        largest = None if max_size is None else parse_bytes(max_size, of=total, what="max_size")
+        state.on_failure = tuple(on_failure if isinstance(on_failure, Iterable) else (on_failure,))
+        if not all(callable(function) for function in state.on_failure):
             raise ConfigError("on_failure must be a function or several: f(nbytes) -> whether to try again")
-        self._high_mark, self._high_callback = high_mark(on_high, total)
-        self._recording = None
-        self._is_default = False
-        self._serves_torch = False
-        self._peers: frozenset[Device] = frozenset()
-        self._release_threshold = NEVER_RELEASE
+        if on_high is not None:
+            state.high_mark, state.on_high = high_mark(on_high, total)
         first = parse_bytes(initial_size, of=total, what="initial_size")
         super().__init__(
             cores,
-            self._policy.configuration,
-            self._limit,
+            options.configuration,
+            own_limit,
             Buffer,
-            shareable=is_shareable(self._handle_type, location, self._policy),
+            shareable=is_shareable(handle_type, location, options),
             placement=placement,
             location=location,
             may_spill=spill is not None,
-            max_size=self._max_size,
-            memory_fraction=self._policy.limit_on(total),
-            fabric=self._handle_type == "fabric",
+            max_size=largest,
+            memory_fraction=options.limit_on(total),
+            fabric=handle_type == "fabric",
             lasting_streams=lasting_streams,
         )
-        warn_once(self._all, self._fallback_reason, why_another_type)
-        self._is_made = True
+        warn_once(given, state.fallback_reason, why_another_type)
+        self._complete(options, state)
         Pool._known[self._identity] = self
         _native.publication_changed()
         self._set_release_threshold(threshold)
@@ -218,13 +191,21 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
     def _default_of(cls, device: Device) -> Self:
         """Makes the default pool of a device; see `memlake.default_pool`."""
         pool = cls(device)
-        pool._is_default = True
+        pool._state.is_default = True
         return pool
+
+    def _complete(self, policy: Options, state: ObjectState) -> None:
+        """Completes the object of a core pool, which Python or C functions have made."""
+        self._all = tuple(Device._of(core) for core in self._devices)
+        self._policy = policy
+        self._total = total_memory(self._all, self._location)
+        self._state = state
+        self._follow_waits()
 
     @property
     def device(self) -> Device:
         """The device of the pool, or the first of several."""
-        return self._on
+        return self._all[0]
 
     @property
     def devices(self) -> tuple[Device, ...]:
@@ -244,7 +225,10 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
     @property
     def handle_type(self) -> HandleType | None:
         """``"posix_fd"`` or ``"fabric"`` if buffers are exportable by default, else None."""
-        return self._handle_type
+        is_shareable, has_fabric = self._handle_types
+        if not is_shareable:
+            return None
+        return "fabric" if has_fabric else "posix_fd"
 
     @property
     def is_open(self) -> bool:
@@ -258,32 +242,35 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         Setting a limit below the held memory releases nothing. The pool then refuses requests that need more memory
         from the driver; `trim` releases cached memory.
         """
-        return self._limit
+        return self._limits()[0]
 
     @limit.setter
     def limit(self, limit: Size | None) -> None:
-        new = None if limit is None else parse_bytes(limit, of=self._total, what="limit")
-        old, self._limit = self._limit, new
-        try:
-            self._set_limit(new)
-        except BaseException:
-            self._limit = old
-            raise
+        self._set_limit(None if limit is None else parse_bytes(limit, of=self._total, what="limit"))
 
     @property
     def max_size(self) -> int | None:
         """The most that the pool may ever hold, in bytes; None: no such limit. It cannot be changed."""
-        return self._max_size
+        return self._limits()[1]
 
     @property
     def decay(self) -> float | None:
         """After how many seconds unneeded memory is released; None: never. It cannot be changed."""
-        return self._decay
+        return self._state.decay
+
+    @property
+    def on_failure(self) -> tuple[FailureCallback, ...]:
+        """The functions that the pool calls before it refuses a request. Settable."""
+        return self._state.on_failure
+
+    @on_failure.setter
+    def on_failure(self, functions: tuple[FailureCallback, ...]) -> None:
+        self._state.on_failure = functions
 
     @property
     def is_default(self) -> bool:
         """True for the default pool of a device (`memlake.default_pool`), which cannot be closed."""
-        return self._is_default
+        return self._state.is_default
 
     @property
     def peer_accessible_by(self) -> PeerDevices:
@@ -335,7 +322,7 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
     def stats(self) -> PoolStats:
         """Returns all counters of the pool, read at one moment."""
         log_refusals()
-        return PoolStats.of(self._stats(), self._effective_limit(), self._notes())
+        return PoolStats.of(self._stats(), self._notes())
 
     def reset_peaks(self) -> None:
         """Resets the peaks in `stats` to the current values."""
@@ -372,12 +359,12 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
             "source": "memlake.Pool.record",
             "policy": self._policy.label,
             "capacity": self._total,
-            "limit": self._effective_limit(),
-            "device": self._on.name,
+            "limit": self._limits()[2],
+            "device": self.device.name,
             "events": "recorded",
         }
         recording = Recording(self, path, metadata)
-        self._recording = recording
+        self._state.recording = recording
         return recording
 
     def graph_pool(self, *, stream: StreamLike = None) -> GraphPool:
@@ -417,14 +404,14 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
                 already closed, if it is the default pool of its device, or if PyTorch's allocator made it.
             OSError: if the recording cannot be written. The pool is closed nevertheless.
         """
-        if self._is_default and self.is_open:
+        if self._state.is_default and self.is_open:
             raise InvalidFree(f"{self!r} is the default pool of its device and lives as long; trim() empties it")
-        if self._serves_torch and self.is_open:
+        if self._state.is_borrowed and self.is_open:
             raise InvalidFree(f"{self!r} serves PyTorch, which goes on to use it; trim() empties it")
         self._close()
         _log.debug("%r was closed", self)
-        if self._recording is not None:
-            self._recording.stop()
+        if self._state.recording is not None:
+            self._state.recording.stop()
 
     def _allocate_slowly(
         self, nbytes: Size, stream: StreamLike, shareable: bool | None, single_handle: bool = False
@@ -448,38 +435,36 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         return buffer  # type: ignore[no-any-return]
 
     def _set_release_threshold(self, threshold: int) -> None:
-        if self._policy.capabilities.driver_release:
-            self._set_driver_threshold(threshold)  # the driver applies the threshold at every wait
-        else:
-            for device in self._all:
-                device._set_told_of_waits(self, threshold != NEVER_RELEASE)
-        self._release_threshold = threshold
+        self._set_threshold(threshold)
+        self._follow_waits()
+
+    def _follow_waits(self) -> None:
+        """Has the devices tell the pool of waits if it must release memory then. With some policies the driver does."""
+        is_told = self._threshold != NEVER_RELEASE and not self._policy.capabilities.driver_release
+        for device in self._all:
+            device._set_told_of_waits(self, is_told)
 
     def _release_above_threshold(self) -> None:
         """Releases free memory above the threshold, after the program has waited for a device of this pool."""
         try:
-            if self._held > self._release_threshold:
-                self._trim(self._release_threshold)
+            threshold = self._threshold
+            if self._held > threshold:
+                self._trim(threshold)
         except ClosedError:
             pass  # another thread closed the pool
 
     def _release_unused(self) -> None:
         """Releases the memory that was not needed in the last `decay` period, down to the release threshold."""
-        kept = 0 if self._release_threshold == NEVER_RELEASE else self._release_threshold
-        self._trim(max(self._take_recent_peak(), kept))
+        threshold = self._threshold
+        self._trim(max(self._take_recent_peak(), 0 if threshold == NEVER_RELEASE else threshold))
 
     def _report_high_mark(self) -> None:
-        if self._high_mark is not None and self._has_risen_to(self._high_mark):
-            self._high_callback(self)
-
-    def _effective_limit(self) -> int | None:
-        if self._serves_torch:
-            return self._limits()[1]
-        limits = (self._limit, self._max_size, self._policy.limit_on(self._total))
-        return min((limit for limit in limits if limit is not None), default=None)
+        state = self._state
+        if state.high_mark is not None and self._has_risen_to(state.high_mark):
+            state.on_high(self)
 
     def _end_block(self, error: BaseException | None) -> None:
-        if not self.is_open or self._is_default or self._serves_torch:
+        if not self.is_open or self._state.is_default or self._state.is_borrowed:
             return
         try:
             self.close()
@@ -492,9 +477,9 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
         raise TypeError("a Pool is memory of this process; it can be neither copied nor pickled")
 
     def __repr__(self) -> str:
-        if not hasattr(self, "_is_made"):  # a debugger shows an object whose constructor failed
+        if not hasattr(self, "_state"):  # a debugger shows an object whose constructor failed
             return "Pool(not made)"
         if not self.is_open:
-            return f"Pool({self._on!r}, closed)"
-        why = "" if self._fallback_reason is None else " without virtual memory management"
-        return f"Pool({self._on!r}, policy={self._policy.label!r}{why}, held={format_bytes(self._held)})"
+            return f"Pool({self.device!r}, closed)"
+        why = "" if self.fallback_reason is None else " without virtual memory management"
+        return f"Pool({self.device!r}, policy={self._policy.label!r}{why}, held={format_bytes(self._held)})"

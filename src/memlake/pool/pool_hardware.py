@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from memlake.pool.arguments import GPU_DIRECT_RDMA, Location
+from memlake.pool.arguments import GPU_DIRECT_RDMA
 
 if TYPE_CHECKING:
     from memlake.device.device import Device
     from memlake.policies import Options
+    from memlake.pool.object_state import ObjectState
 
 __all__ = ["PoolHardware"]
 
@@ -19,14 +20,14 @@ class PoolHardware:
     __slots__ = ()
 
     _all: tuple[Device, ...]
-    _fallback_reason: str | None
-    _location: Location
+    _location: Any
     _policy: Options
+    _state: ObjectState
 
     @property
     def fallback_reason(self) -> str | None:
         """Why the pool does not have the default policy, if it was made without a policy; None if it has."""
-        return self._fallback_reason
+        return self._state.fallback_reason
 
     @property
     def rdma(self) -> bool:
@@ -48,4 +49,4 @@ class PoolHardware:
             for device in self._all
             for name, feature in device.features.refused().items()
         ]
-        return tuple(refused if self._fallback_reason is None else [self._fallback_reason, *refused])
+        return tuple(refused if self.fallback_reason is None else [self.fallback_reason, *refused])

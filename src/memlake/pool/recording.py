@@ -87,7 +87,7 @@ class Recording(Scoped):
         if self._pool is None:
             raise InvalidFree("the recording was stopped before")
         op, id_, nbytes, stream, time, pool, pools = self._pool._stop_recording()
-        self._pool._recording = None
+        self._pool._state.recording = None
         self._pool = None
         _open_recordings.discard(self)
         self._trace = Trace(

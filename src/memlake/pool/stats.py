@@ -100,7 +100,7 @@ class PoolStats:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, native: dict[str, Any], limit: int | None, notes: tuple[str, ...] = ()) -> PoolStats:
+    def of(cls, native: dict[str, Any], notes: tuple[str, ...] = ()) -> PoolStats:
         """Converts the figures of the core. A field that the core gives under the same name needs no line here."""
         held_peak, active = native["held_peak"], native["active"]
         allocated = native["allocated"]
@@ -111,7 +111,6 @@ class PoolStats:
                 "live": allocated,
                 "pending": active - allocated,
                 "free": native["held"] + native["held_on_host"] - active,
-                "limit": limit,
                 "notes": notes,
                 "largest_contiguous": native["largest_free"],
                 "fragmentation_at_peak": 1 - native["allocated_at_held_peak"] / held_peak if held_peak else 0.0,

@@ -1,6 +1,9 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 import memlake
+from helpers.c_header import last_error, typed_library
 from memlake import ConfigError
 
 
@@ -103,6 +106,57 @@ def test_a_peer_that_was_closed_is_no_obstacle(gpus):
         pool.peer_accessible_by.clear()
     assert pool.peer_accessible_by == set()
     pool.check()
+
+
+@pytest.mark.needs("virtual_memory")
+def test_a_peer_that_c_added_keeps_its_access_when_python_adds_another(memlake_emulator):
+    own, of_c, of_python = memlake_emulator.emulate(devices=3, memory="64MiB")
+    pool = memlake.Pool(own)
+    code = typed_library().memlake_pool_enable_peer(pool.native_handle, of_c.ordinal)
+    assert code == 0, last_error()
+    assert pool.peer_accessible_by == {of_c}
+    pool.peer_accessible_by.add(of_python)
+    assert list(pool.peer_accessible_by) == [of_c, of_python]
+    with pool.allocate("10MiB") as buffer:
+        for peer in (of_c, of_python):
+            stream = peer.create_stream()
+            buffer.fill(1, stream=stream)
+            stream.sync()
+    pool.peer_accessible_by.discard(of_c)
+    assert list(pool.peer_accessible_by) == [of_python]
+
+
+@pytest.mark.needs("virtual_memory")
+def test_threads_that_add_and_remove_different_peers_do_not_undo_each_other(memlake_emulator):
+    own, *others = memlake_emulator.emulate(devices=4, memory="64MiB")
+    pool = memlake.Pool(own)
+    library = typed_library()
+
+    def change(peer):
+        for _ in range(50):
+            assert library.memlake_pool_enable_peer(pool.native_handle, peer.ordinal) == 0
+            assert peer in pool.peer_accessible_by
+            pool.peer_accessible_by.discard(peer)
+            assert peer not in pool.peer_accessible_by
+            pool.peer_accessible_by.add(peer)
+            assert peer in pool.peer_accessible_by
+
+    with ThreadPoolExecutor(len(others)) as threads:
+        list(threads.map(change, others))
+    assert pool.peer_accessible_by == set(others)
+
+
+@pytest.mark.needs("virtual_memory")
+def test_a_closed_pool_has_no_peers_and_keeps_its_limits(gpus):
+    pool = memlake.Pool(gpus[0], limit="32MiB", max_size="48MiB", release_threshold="1MiB")
+    pool.peer_accessible_by.add(gpus[1])
+    pool.close()
+    assert pool.peer_accessible_by == set()
+    assert (pool.limit, pool.max_size, pool.release_threshold) == (32 * 2**20, 48 * 2**20, 2**20)
+    with pytest.raises(memlake.ClosedError):
+        pool.peer_accessible_by.add(gpus[1])
+    with pytest.raises(memlake.ClosedError):
+        pool.limit = None
 
 
 @pytest.mark.parametrize("wrong", [None, 5])

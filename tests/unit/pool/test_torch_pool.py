@@ -101,6 +101,35 @@ def test_a_pool_that_python_gave_is_the_same_object():
         """)
 
 
+def test_a_pool_whose_object_was_dropped_is_found_again_as_it_was():
+    run("""
+        (gpu,) = memlake.emulate(memory="256MiB", backing="none")
+        options = memlake.policy("expandable,max_split_size_mb:64")
+        for device, (policy, arguments) in enumerate([
+            (options, {"limit": "128MiB", "max_size": "192MiB", "release_threshold": "16MiB"}),
+            ("lake", {"location": "host", "max_size": "1GiB"}),
+            ("lake", {"handle_type": "posix_fd"}),
+            ("driver", {"release_threshold": 0}),
+        ]):
+            def tell(pool):
+                return (pool.policy, pool.devices, pool.location, pool.handle_type, pool.limit, pool.max_size,
+                        pool.release_threshold, pool.stats().limit)
+            mine = memlake.Pool(gpu, policy, **arguments)
+            assert lake.memlake_torch_set_pool(device, mine.native_handle) == 0
+            before = tell(mine)
+            del mine
+            gc.collect()
+            again = pool_of_torch(device)
+            assert tell(again) == before, (tell(again), before)
+            assert (again.decay, again.on_failure, again.is_default) == (None, (), False)
+            if policy is options:
+                again.allocate("32MiB").close()
+                assert again.stats().held == 40 << 20
+                gpu.synchronize()
+                assert again.stats().held == 20 << 20  # a page of the policy above the threshold
+        """)
+
+
 def test_a_device_that_cannot_be_is_refused():
     run("""
         for device in (-1, 64):
