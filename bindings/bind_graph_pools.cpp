@@ -52,11 +52,14 @@ void bind_graph_pools(nb::class_<PyPool>& pool) {
           "_graph_pool_stats",
           [](const PyPool& self, std::uint64_t first, std::uint64_t second) {
             const auto stats = without_gil([&] { return self.core->graph_pool_stats({first, second}); });
-            return nb::make_tuple(stats.uses, stats.held.count, stats.live.now.count, stats.live.peak.count);
+            return nb::make_tuple(stats.uses, stats.begun, stats.held.count, stats.live.now.count,
+                                  stats.live.peak.count);
           },
           nb::arg("first"), nb::arg("second"),
-          nb::sig("def _graph_pool_stats(self, first: int, second: int) -> tuple[int, int, int, int]"),
-          "How many graphs use it, and its bytes: held, live, and the peak of the live ones.");
+          nb::sig("def _graph_pool_stats(self, first: int, second: int) -> tuple[int, int, int, int, int]"),
+          "How many graphs use it, how many calls of _begin_graph_requests() have not ended, and its bytes: held, "
+          "live,\n"
+          "and the peak of the live ones.");
 }
 
 }  // namespace memlake::bindings

@@ -38,7 +38,8 @@ struct NoMemory {
 
 /// The figures of one graph pool.
 struct GraphPoolStats {
-  std::uint64_t uses = 0;  ///< graphs that share it
+  std::uint64_t uses = 0;   ///< graphs that share it
+  std::uint64_t begun = 0;  ///< calls of begin_graph_requests() that have not ended
   Bytes held;
   Level live;
 };

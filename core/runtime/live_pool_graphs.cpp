@@ -10,9 +10,13 @@ namespace memlake {
 
 GraphPoolId LivePool::make_graph_pool_id() {
   const auto lock = open_lock();
-  // One number of PyTorch's ids is always 0, so they differ from these.
-  ++graph_pools_made_;
-  return {graph_pools_made_, graph_pools_made_};
+  // One number of PyTorch's ids is always 0, so they differ from these. A C program may have chosen one of these.
+  GraphPoolId id;
+  do {
+    ++graph_pools_made_;
+    id = {graph_pools_made_, graph_pools_made_};
+  } while (pool_->find_graph_pool(id) != nullptr);
+  return id;
 }
 
 // A graph pool that ended keeps its memory and a range of addresses as large as the device until the host has waited.
@@ -89,7 +93,8 @@ GraphPoolStats LivePool::graph_pool_stats(GraphPoolId id) const {
   const auto lock = open_lock();
   const GraphPool* graph_pool = pool_->find_graph_pool(id);
   if (graph_pool == nullptr) return {};
-  return {graph_pool->uses, pool_->held_by(*graph_pool), graph_pool->live};
+  const auto begun = std::ranges::count(routes_, id, &Route::id);
+  return {graph_pool->uses, static_cast<std::uint64_t>(begun), pool_->held_by(*graph_pool), graph_pool->live};
 }
 
 std::optional<GraphPoolId> LivePool::route_of(CUstream stream) const {

@@ -710,9 +710,10 @@ class Pool:
         A graph gives it up. Behind the last one the host waits for the devices.
         """
 
-    def _graph_pool_stats(self, first: int, second: int) -> tuple[int, int, int, int]:
+    def _graph_pool_stats(self, first: int, second: int) -> tuple[int, int, int, int, int]:
         """
-        How many graphs use it, and its bytes: held, live, and the peak of the live ones.
+        How many graphs use it, how many calls of _begin_graph_requests() have not ended, and its bytes: held, live,
+        and the peak of the live ones.
         """
 
     def _stats(self) -> dict[str, Any]: ...

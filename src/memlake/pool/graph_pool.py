@@ -81,17 +81,17 @@ class GraphPool(Scoped):
     @property
     def held(self) -> int:
         """The physical memory that it holds, in bytes. It is a part of `PoolStats.held` and of the limit."""
-        return self._stats()[1]
+        return self._stats()[2]
 
     @property
     def live(self) -> int:
         """The bytes of its buffers that are not closed, rounding included."""
-        return self._stats()[2]
+        return self._stats()[3]
 
     @property
     def live_peak(self) -> int:
         """The largest value of `live`."""
-        return self._stats()[3]
+        return self._stats()[4]
 
     def release(self) -> None:
         """One graph gives the memory up: it was launched for the last time.
@@ -101,24 +101,26 @@ class GraphPool(Scoped):
         Buffers that are still open stay valid.
 
         Raises:
-            InvalidFree: if no graph uses it, or if the last graph gives it up inside its ``with`` block.
+            InvalidFree: if no graph uses it, or if the last graph gives it up while requests go there.
         """
-        if self.use_count <= 1 and self._entries:
-            raise InvalidFree(f"{self!r} is in use by a with block; release it after the block")
+        uses, begun = self._stats()[:2]
+        if uses <= 1 and begun:
+            raise InvalidFree(f"{self!r} {self._why_in_use('release')}")
         self._pool._release_graph_pool(*self._id)
 
     def close(self) -> None:
         """All its graphs give the memory up; see `release`. It cannot be used again.
 
         Raises:
-            InvalidFree: if it was closed before, or is in use by a ``with`` block.
+            InvalidFree: if it was closed before, or while requests go there: by a ``with`` block, or by a C function.
         """
         if not self._is_open:
             raise InvalidFree(f"{self!r} was closed before")
-        if self._entries:
-            raise InvalidFree(f"{self!r} is in use by a with block; close it after the block")
+        uses, begun = self._stats()[:2] if self._pool.is_open else (0, 0)
+        if begun:
+            raise InvalidFree(f"{self!r} {self._why_in_use('close')}")
         self._is_open = False
-        for _ in range(self.use_count if self._pool.is_open else 0):
+        for _ in range(uses):
             self._pool._release_graph_pool(*self._id)
 
     def __enter__(self) -> Self:
@@ -147,16 +149,21 @@ class GraphPool(Scoped):
         _, number = self._entries.pop(own[-1] if own else -1)
         self._pool._end_graph_requests(number)
 
+    def _why_in_use(self, action: str) -> str:
+        if self._entries:
+            return f"is in use by a with block; {action} it after the block"
+        return f"gets requests since memlake_pool_begin_graph(); {action} it after memlake_pool_end_graph()"
+
     def _give_up_after(self, error: BaseException | None) -> None:
         if error is not None and self._pool.is_open:
             self._pool._release_graph_pool(*self._id)
 
-    def _stats(self) -> tuple[int, int, int, int]:
+    def _stats(self) -> tuple[int, int, int, int, int]:
         return self._pool._graph_pool_stats(*self._id)
 
     def __repr__(self) -> str:
         try:
-            uses, held, live, _ = self._stats()
+            uses, _, held, live, _ = self._stats()
         except MemlakeError:  # the pool or its device is closed
             return f"GraphPool({self._id}, without memory)"
         graphs = "1 graph" if uses == 1 else f"{uses} graphs"
