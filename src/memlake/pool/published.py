@@ -58,14 +58,13 @@ os.register_at_fork(after_in_child=_start_anew)
 
 
 class _Look:
-    """Says which pools are open, and what does not change about them. The core reads what changes, and sends it.
+    """Says which pools are open, and what seldom changes about them. The core reads the figures, and sends them.
 
     The core calls it when a pool was made, and else every ten seconds.
     """
 
     def __init__(self) -> None:
         self._head = _without_end({"program": _program(), "version": _native.__version__})
-        self._fixed: dict[int, str] = {}
         self._of_torch: list[Pool] = []
 
     def __call__(self) -> tuple[str, list[tuple[Pool, str]]]:
@@ -74,16 +73,15 @@ class _Look:
         serving = [pool_of_torch(device) for device in range(_MOST_DEVICES_OF_TORCH)]
         self._of_torch = [pool for pool in serving if pool is not None]
         known = [pool for reference in Pool._known.valuerefs() if (pool := reference()) is not None]
-        pools = {pool._identity: pool for pool in known if pool.is_open}
-        fixed: dict[int, str] = {}
-        for identity, pool in pools.items():
+        told: list[tuple[Pool, str]] = []
+        for pool in known:
             # A pool whose device answers no more has nothing to tell. The others have.
             with suppress(MemlakeError):
-                fixed[identity] = self._fixed.get(identity) or self._fixed_of(pool)
-        self._fixed = fixed
-        return self._head, [(pools[identity], text) for identity, text in fixed.items()]
+                if pool.is_open:
+                    told.append((pool, self._description_of(pool)))
+        return self._head, told
 
-    def _fixed_of(self, pool: Pool) -> str:
+    def _description_of(self, pool: Pool) -> str:
         told = {
             "pool": pool._identity,
             "policy": pool.policy.label,

@@ -53,6 +53,24 @@ def test_every_reading_is_of_now(program):
         assert [pool.policy for pool in reader.read()[0].pools] == ["caching", "expandable"]
 
 
+def test_a_pool_in_the_place_of_another_has_its_own_description(program):
+    for policy in ("stitch", "direct", "expandable"):
+        program.do("later = None")
+        program.do(f"later = memlake.Pool(gpu, {policy!r})")
+        assert [pool.policy for pool in read()[0].pools] == ["lake", "caching", policy]
+
+
+def test_a_reader_sees_which_pool_serves_pytorch_now(program):
+    program.do("import ctypes; library = ctypes.CDLL(memlake.native_library())")
+    assert [pool.serves for pool in read()[0].pools] == ["", ""]
+    program.do("assert library.memlake_torch_set_pool(0, ctypes.c_void_p(pool.native_handle)) == 0")
+    assert [pool.serves for pool in read()[0].pools] == ["torch", ""]
+    program.do("assert library.memlake_torch_set_pool(0, ctypes.c_void_p(second.native_handle)) == 0")
+    assert [pool.serves for pool in read()[0].pools] == ["", "torch"]
+    program.do("assert library.memlake_torch_set_pool(0, None) == 0")
+    assert [pool.serves for pool in read()[0].pools] == ["", ""]
+
+
 def test_refusals_and_the_limit_are_those_of_now(program):
     program.do("second.limit = '30MiB'")
     program.do("import contextlib")
