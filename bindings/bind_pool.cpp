@@ -32,43 +32,27 @@ const char* word_for(Location location) {
 
 constexpr std::size_t kMostSizes = 1000;  // texts that a pool remembers
 
-nb::dict to_dict(const Shortage& shortage) {
-  const Outlook& outlook = shortage.outlook;
-  nb::dict result;
-  result["asked"] = shortage.request.requested.count;
-  result["rounded"] = shortage.rounded.count;
-  result["limit"] = shortage.most().count;
-  result["held"] = shortage.held.count;
-  result["held_on_host"] = shortage.held_on_host.count;
-  result["live"] = shortage.live.count;
-  result["pending"] = shortage.pending.count;
-  result["kept_for_graphs"] = shortage.kept_for_graphs.count;
-  result["free"] = shortage.free.count;
-  result["free_for_it"] = outlook.free_for_it.count;
-  result["largest_contiguous"] = shortage.largest_free.count;
-  result["largest_usable"] = shortage.largest_usable.count;
-  result["largest_stitchable"] = outlook.in_one_range.count;
-  result["device_total"] = shortage.device_total.count;
-  result["device_free"] = shortage.device_free.count;
-  result["held_by_other_pools"] = shortage.held_by_other_pools.count;
-  result["held_elsewhere"] = shortage.held_elsewhere().count;
-  nb::dict pending_on;
-  for (const Shortage::Waiting& waiting : shortage.pending_on) {
+// The values of a shortage, as Python has them.
+nb::object to_python(Bytes bytes) { return nb::int_(bytes.count); }
+nb::object to_python(bool fact) { return nb::bool_(fact); }
+nb::object to_python(const char* word) { return nb::str(word); }
+nb::object to_python(const std::string& text) { return nb::cast(text); }
+nb::object to_python(Location location) { return nb::str(word_for(location)); }
+nb::object to_python(const std::vector<std::string>& sentences) { return nb::tuple(nb::cast(sentences)); }
+nb::object to_python(const std::vector<Shortage::Waiting>& pending_on) {
+  nb::dict by_handle;
+  for (const Shortage::Waiting& waiting : pending_on) {
     const nb::int_ handle(reinterpret_cast<std::uint64_t>(waiting.handle.value_or(nullptr)));
     // Of a destroyed stream the handle may belong to another one by now.
-    const std::uint64_t before = pending_on.contains(handle) ? nb::cast<std::uint64_t>(pending_on[handle]) : 0;
-    pending_on[handle] = before + waiting.bytes.count;
+    const std::uint64_t before = by_handle.contains(handle) ? nb::cast<std::uint64_t>(by_handle[handle]) : 0;
+    by_handle[handle] = before + waiting.bytes.count;
   }
-  result["pending_on"] = pending_on;
-  result["tried"] = nb::tuple(nb::cast(tried_in_words(shortage)));
-  result["policy"] = shortage.policy;
-  result["page"] = outlook.page.count;
-  result["location"] = word_for(shortage.location);
-  result["has_no_addresses"] = shortage.has_no_addresses;
-  result["reason"] = word_of(reason_of(shortage));
-  result["binds"] = word_of(binding_of(shortage));
-  result["hint"] = hint_of(shortage);
-  result["text"] = to_text(shortage);
+  return by_handle;
+}
+
+nb::dict to_dict(const Shortage& shortage) {
+  nb::dict result;
+  for_each_value(shortage, [&](const char* name, const auto& value) { result[name] = to_python(value); });
   return result;
 }
 

@@ -30,7 +30,7 @@ nb::object failure_of(const ReplayReport& report) {
   picture["allocated"] = shortage.live.count;
   picture["pending"] = shortage.pending.count;
   picture["free"] = shortage.free.count;
-  picture["largest_free"] = shortage.largest_free.count;
+  picture["largest_free"] = shortage.largest_contiguous.count;
   picture["largest_usable"] = shortage.largest_usable.count;
   return picture;
 }

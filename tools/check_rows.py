@@ -53,6 +53,7 @@ RULES = (
     Rule("give a pool memory of another kind", "the space shareable", r"\bShareableSpace|\bis_shareable"),
     Rule("try one more thing", "the rung spill", r"\bRung::spill\b|\bWhat::spill\b|^  +spill,"),
     Rule("count one more statistic of pools", "the statistic frees", r"COUNT\(frees\)|\bstats_\.frees|\bnum_frees"),
+    Rule("tell one more thing about a shortage", "the figure held_by_other_pools", r"\bheld_by_other_pools\b"),
     Rule("read another kind of trace", "the reader of rmm", r"trace[./]from_rmm|RMM's (CSV )?logs|\bRMM logs?\b"),
     Rule("show a result in another way", "the table health", r"tables[./]health"),
     Rule(

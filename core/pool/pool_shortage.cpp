@@ -18,7 +18,7 @@ Shortage Pool::shortage(std::optional<Bytes> device_free) const {
   shortage.pending = stats_.active.now - stats_.allocated.now;
   shortage.kept_for_graphs = kept_for_graphs(refusal_.space);
   shortage.free = shortage.held + shortage.held_on_host - stats_.active.now - shortage.kept_for_graphs;
-  shortage.largest_free = largest_free();
+  shortage.largest_contiguous = largest_free();
   shortage.limits.limit = limit();
   shortage.policy = policy_space().policy_name();
   shortage.location = policy_space().location();

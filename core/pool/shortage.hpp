@@ -44,29 +44,23 @@ struct Shortage {
     std::optional<CUstream> handle = {};  ///< set if the pool has streams of the driver
   };
 
+  // The values that programs are told, in their order.
+#define FIGURE(name) Bytes name{0};
+#define FACT(type, name, none) type name = none;
+#define ANSWER(name, value)
+#include "pool/shortage.inc"
+#undef FIGURE
+#undef FACT
+#undef ANSWER
+
+  // What the answers and the text are made of.
   Request request{};
-  Bytes rounded{0};  ///< the request after the policy's rounding
   Limits limits{};
-  Bytes held{0};
-  Bytes held_on_host{0};     ///< not part of `held`
-  Bytes live{0};             ///< blocks of callers, after rounding
-  Bytes pending{0};          ///< freed, but a stream may still use it
-  Bytes kept_for_graphs{0};  ///< free, but in other graph pools than the request's, whose graphs use it
-  Bytes free{0};             ///< cached, in any group and of any stream; without the above
-  Bytes largest_free{0};     ///< the largest free block of any stream
-  Bytes largest_usable{0};   ///< the largest free block of the request's stream
   Outlook outlook{};
-  Bytes device_total{0};         ///< of all devices of the pool, or of the host if its memory lies there
-  Bytes device_free{0};          ///< memory that the driver has left for any program
-  Bytes held_by_other_pools{0};  ///< other pools of this process, on the same devices
-  std::vector<std::pair<const char*, Bytes>> other_pools{};  ///< each by the name of its policy, most first
-  std::vector<Waiting> pending_on{};
   std::vector<Tried> tried{};
-  const char* policy = "";
-  Location location = Location::device;
+  std::vector<std::pair<const char*, Bytes>> other_pools{};  ///< each by the name of its policy, most first
   std::size_t device_count = 1;
   std::size_t streams_with_memory = 0;
-  bool has_no_addresses = false;
 
   /// The most that the pool may hold, by its limits and by the total memory of the device.
   [[nodiscard]] Bytes most() const { return std::min(limits.most(), device_total); }
@@ -102,5 +96,17 @@ struct Shortage {
 [[nodiscard]] std::string hint_of(const Shortage& shortage);
 /// The whole description, in a few sentences.
 [[nodiscard]] std::string to_text(const Shortage& shortage);
+
+/// Calls `tell(name, value)` for every value of the list, under the name that programs use.
+template <class Tell>
+void for_each_value(const Shortage& shortage, Tell&& tell) {
+#define FIGURE(name) tell(#name, shortage.name);
+#define FACT(type, name, none) tell(#name, shortage.name);
+#define ANSWER(name, value) tell(#name, value);
+#include "pool/shortage.inc"
+#undef FIGURE
+#undef FACT
+#undef ANSWER
+}
 
 }  // namespace memlake

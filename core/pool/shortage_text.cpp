@@ -260,8 +260,8 @@ std::string to_text(const Shortage& shortage) {
        << to_text(shortage.free) << " free";
   if (shortage.kept_for_graphs.count > 0) text << ", " << to_text(shortage.kept_for_graphs) << " kept for graphs";
   // CUDA's own pools do not tell their largest free block.
-  if (shortage.free.count == 0 || shortage.largest_free.count > 0)
-    text << ", the largest free block " << to_text(shortage.largest_free);
+  if (shortage.free.count == 0 || shortage.largest_contiguous.count > 0)
+    text << ", the largest free block " << to_text(shortage.largest_contiguous);
   text << "; in one range the policy " << shortage.policy << " could have given "
        << to_text(shortage.outlook.in_one_range) << ". T" << device_has(shortage).substr(1) << " "
        << to_text(shortage.device_free) << " of " << to_text(shortage.device_total) << " left.";

@@ -5,14 +5,19 @@ import ctypes
 import dataclasses
 import pickle
 import random
+import re
+from pathlib import Path
+from typing import get_origin, get_type_hints
 
 import pytest
 
 import memlake
 from memlake import OutOfMemory
+from memlake.pool.shortage import Shortage
 from memlake.units import format_bytes
 
 MIB = 2**20
+LIST = Path(__file__).parents[3] / "core" / "pool" / "shortage.inc"
 
 
 @pytest.fixture
@@ -216,3 +221,54 @@ def test_a_single_handle_is_not_promised_from_several_devices(memlake_emulator):
     assert refused.value.largest_stitchable == 24 * MIB
     pool.allocate("24MiB", single_handle=True).close()
     del buffers
+
+
+def told_by_the_core():
+    """The names of the core's list, in its order."""
+    return re.findall(r"^(?:(?:FIGURE|ANSWER)\(|FACT\([^,]*, )(\w+)", LIST.read_text(), re.MULTILINE)
+
+
+def documented(kind):
+    """The names under "Attributes:" in a docstring."""
+    _, text = kind.__doc__.split("Attributes:\n")
+    named = re.findall(r"^        (\w+(?:, \w+)*): ", text, re.MULTILINE)
+    return [name for names in named for name in names.split(", ")]
+
+
+def disagreements(names, kind, attributes):
+    """What the dataclass, its documentation or the attributes of OutOfMemory have otherwise than the core's list."""
+    types = get_type_hints(kind)
+    found = []
+    if list(types) != names:
+        found.append("the fields are not those of the list")
+    if documented(kind) != names:
+        found.append("the documentation is not of the list")
+    if any(types.get(name) != attribute for name, attribute in attributes.items()):
+        found.append("an attribute of OutOfMemory is none of the fields")
+    return found
+
+
+def attributes_of_the_error():
+    hints = get_type_hints(OutOfMemory)
+    return {name: hint for name, hint in hints.items() if name != "details"}
+
+
+def test_python_tells_what_the_list_of_the_core_has(large):
+    names = told_by_the_core()
+    assert len(names) == len(re.findall(r"^[A-Z]+\(", LIST.read_text(), re.MULTILINE))
+    assert disagreements(names, Shortage, attributes_of_the_error()) == []
+    pool = memlake.Pool(large)
+    told = pool._allocate(2**40, 0, None, 0)
+    assert list(told) == names
+    for name, hint in get_type_hints(Shortage).items():
+        assert type(told[name]) is (get_origin(hint) or hint), name
+
+
+def test_a_shortage_that_is_not_the_list_is_found():
+    names = told_by_the_core()
+    assert disagreements([*names, "largest_hole"], Shortage, {}) == [
+        "the fields are not those of the list",
+        "the documentation is not of the list",
+    ]
+    assert disagreements(names, Shortage, {"held": str}) == ["an attribute of OutOfMemory is none of the fields"]
+    assert disagreements(names, Shortage, {"biggest": int}) == ["an attribute of OutOfMemory is none of the fields"]
