@@ -264,6 +264,22 @@ TEST(the_limit_holds_for_every_policy) {
   }
 }
 
+TEST(each_limit_is_changed_alone_and_is_told_also_after_the_end) {
+  const test::EmulatedDevices devices(kDevice);
+  const auto pool = make_pool(devices, Kind::lake, MiB * 100);
+  pool->set_memory_fraction(MiB * 50);
+  EXPECT_EQ(pool->stats().limit.count, (MiB * 50).count);
+  pool->set_limit(MiB * 20);
+  EXPECT_EQ(pool->stats().limit.count, (MiB * 20).count);
+  pool->set_limit(kUnlimited);
+  pool->set_release_threshold(MiB * 3);
+  EXPECT_EQ(pool->stats().limit.count, (MiB * 50).count);
+  pool->close();
+  EXPECT_EQ(pool->limits().limit.count, kUnlimited.count);
+  EXPECT_EQ(pool->limits().memory_fraction.count, (MiB * 50).count);
+  EXPECT_EQ(pool->release_threshold().count, (MiB * 3).count);
+}
+
 TEST(every_invariant_holds_after_every_step_of_a_long_random_run) {
   for (const Kind kind : {Kind::caching, Kind::expandable, Kind::direct, Kind::stitch, Kind::lake, Kind::plain_lake})
     for (unsigned seed = 0; seed < 3; ++seed) {

@@ -223,6 +223,30 @@ TEST(peers_reach_what_is_there_and_what_comes_until_they_are_removed) {
   }
 }
 
+TEST(threads_that_change_different_peers_do_not_undo_each_other) {
+  const test::EmulatedDevices devices("devices=3,memory=64MiB,backing=none");
+  const auto pool = LivePool::make({devices[0]}, choose_policy("lake").space_maker(), kUnlimited);
+  const auto has = [&](const Device& peer) {
+    return std::ranges::any_of(pool->peers(), [&](const auto& one) { return one->ordinal() == peer.ordinal(); });
+  };
+  const auto change = [&](const std::shared_ptr<Device>& peer) {
+    for (int round = 0; round < 100; ++round) {
+      pool->add_peer(peer);
+      EXPECT(has(*peer));
+      pool->remove_peer(*peer);
+      EXPECT(!has(*peer));
+    }
+    pool->add_peer(peer);
+  };
+  std::thread other([&] { change(devices[1]); });
+  change(devices[2]);
+  other.join();
+  EXPECT_EQ(pool->peers().size(), 2u);
+  pool->close();
+  EXPECT(pool->peers().empty());
+  EXPECT_ERROR(closed, pool->add_peer(devices[1]));
+}
+
 TEST(access_that_cannot_be_changed_everywhere_is_changed_nowhere) {
   const test::EmulatedDevices devices("devices=2,memory=256MiB,backing=none");
   const std::shared_ptr<Device> peer = devices[1];
