@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from memlake import _native
 from memlake.emulator.graph_entries import GraphEntry, GraphExecEntry, GraphMemoryEntry, UserObjectEntry
+from memlake.emulator.ledger_text import created_streams, graph_memory_in_use, pools_in_use, text_of
 from memlake.libraries import emulator_library
-from memlake.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -314,30 +314,18 @@ class Ledger:
                 self.allocations,
                 self.managed_allocations,
                 self.host_allocations,
-                self._pools,
+                pools_in_use(self),
                 self.pool_allocations,
-                self._created_streams,
+                created_streams(self),
                 self.events,
                 self.modules,
                 self.libraries,
                 self.graphs,
                 self.graph_execs,
-                self._graph_memory,
+                graph_memory_in_use(self),
                 self.user_objects,
             )
         )
-
-    @property
-    def _created_streams(self) -> list[StreamEntry]:
-        return [entry for entry in self.streams if entry.kind == "created"]
-
-    @property
-    def _pools(self) -> list[PoolEntry]:
-        return [entry for entry in self.pools if not entry.is_default or entry.held]
-
-    @property
-    def _graph_memory(self) -> list[GraphMemoryEntry]:
-        return [entry for entry in self.graph_memory if entry.held]
 
     def held(self, device: Device | int | None = None) -> int:
         """Bytes of physical memory that are held on a device, or on all devices."""
@@ -351,75 +339,31 @@ class Ledger:
     def of(self, device: Device | int) -> Ledger:
         """Returns the part that belongs to one device. Calls, violations and warnings are those of the whole driver."""
         ordinal = device if isinstance(device, int) else device.ordinal
-        mappings = [entry for entry in self.mappings if entry.device == ordinal]
+        mappings = _on(ordinal, self.mappings)
         return replace(
             self,
             devices=tuple(entry for entry in self.devices if entry.ordinal == ordinal),
-            reservations=tuple(
-                entry
-                for entry in self.reservations
-                if any(entry.address <= mapping.address < entry.address + entry.size for mapping in mappings)
-            ),
-            chunks=tuple(entry for entry in self.chunks if entry.device == ordinal),
-            mappings=tuple(mappings),
-            allocations=tuple(entry for entry in self.allocations if entry.device == ordinal),
-            managed_allocations=tuple(entry for entry in self.managed_allocations if entry.device == ordinal),
+            reservations=tuple(entry for entry in self.reservations if _has_any(entry, mappings)),
+            chunks=_on(ordinal, self.chunks),
+            mappings=mappings,
+            allocations=_on(ordinal, self.allocations),
+            managed_allocations=_on(ordinal, self.managed_allocations),
             host_allocations=(),
-            pools=tuple(entry for entry in self.pools if entry.device == ordinal),
-            pool_allocations=tuple(entry for entry in self.pool_allocations if entry.device == ordinal),
-            contexts=tuple(entry for entry in self.contexts if entry.device == ordinal),
-            streams=tuple(entry for entry in self.streams if entry.device == ordinal),
-            events=tuple(entry for entry in self.events if entry.device == ordinal),
-            modules=tuple(entry for entry in self.modules if entry.device == ordinal),
+            pools=_on(ordinal, self.pools),
+            pool_allocations=_on(ordinal, self.pool_allocations),
+            contexts=_on(ordinal, self.contexts),
+            streams=_on(ordinal, self.streams),
+            events=_on(ordinal, self.events),
+            modules=_on(ordinal, self.modules),
             libraries=(),
             graphs=(),
             graph_execs=(),
-            graph_memory=tuple(entry for entry in self.graph_memory if entry.device == ordinal),
+            graph_memory=_on(ordinal, self.graph_memory),
             user_objects=(),
         )
 
     def __str__(self) -> str:
-        lines = [_device_line(device, self.held(device.ordinal)) for device in self.devices]
-        lines += _section(
-            "reservation", self.reservations, lambda entry: f"{_place(entry)}, {format_bytes(entry.mapped)} mapped"
-        )
-        lines += _section("chunk", self.chunks, _chunk_line)
-        lines += _section("mapping", self.mappings, lambda entry: f"{_place(entry)} of device {entry.device}")
-        lines += _section("allocation", self.allocations, lambda entry: f"{_place(entry)} of device {entry.device}")
-        lines += _section("managed allocation", self.managed_allocations, _place)
-        lines += _section("host allocation", self.host_allocations, lambda entry: f"{_place(entry)}, {entry.kind}")
-        lines += _section("pool", self._pools, _pool_line)
-        lines += _section(
-            "pool allocation", self.pool_allocations, lambda entry: f"{_place(entry)} of pool {entry.pool:#x}"
-        )
-        lines += _section(
-            "stream",
-            self._created_streams,
-            lambda entry: f"{entry.handle:#x} of device {entry.device}, {entry.pending} pending",
-        )
-        lines += _section("event", self.events, lambda entry: f"{entry.handle:#x} of device {entry.device}")
-        lines += _section(
-            "module", self.modules, lambda entry: f"{entry.handle:#x} of device {entry.device}, {entry.kernels} kernels"
-        )
-        if self.skipped_kernels:
-            lines.append(f"{sum(self.skipped_kernels.values())} launches of kernels were skipped")
-        lines += _section("graph", self.graphs, lambda entry: f"{entry.handle:#x}, {entry.nodes} nodes")
-        lines += _section(
-            "executable graph", self.graph_execs, lambda entry: f"{entry.handle:#x}, {entry.launches} launches"
-        )
-        lines += _section(
-            "graph pool",
-            self._graph_memory,
-            lambda entry: f"{format_bytes(entry.held)} of device {entry.device}, {format_bytes(entry.used)} used",
-        )
-        lines += _section(
-            "user object", self.user_objects, lambda entry: f"{entry.handle:#x}, {entry.references} references"
-        )
-        lines += _section("violation", self.violations, str)
-        lines += _section("warning", self.warnings, str)
-        if self.is_empty:
-            lines.append("nothing is left")
-        return "\n".join(lines)
+        return text_of(self)
 
 
 def ledger() -> Ledger:
@@ -454,42 +398,18 @@ def _value(key: str, value: Any) -> Any:
     return value
 
 
-def _device_line(device: DeviceEntry, held: int) -> str:
-    return f"device {device.ordinal}: {device.name}, {format_bytes(held)} held of {format_bytes(device.total)}"
+class _OnDevice(Protocol):
+    @property
+    def device(self) -> int: ...
 
 
-def _place(
-    entry: ReservationEntry
-    | MappingEntry
-    | AllocationEntry
-    | ManagedAllocationEntry
-    | HostAllocationEntry
-    | PoolAllocationEntry,
-) -> str:
-    return f"{entry.address:#x}  {format_bytes(entry.size)}"
+_Placed = TypeVar("_Placed", bound=_OnDevice)
 
 
-def _chunk_line(entry: ChunkEntry) -> str:
-    return (
-        f"{entry.handle:#x}  {format_bytes(entry.size)} of device {entry.device}, "
-        f"{entry.references} references, {entry.mappings} mappings"
-    )
+def _on(ordinal: int, entries: Iterable[_Placed]) -> tuple[_Placed, ...]:
+    return tuple(entry for entry in entries if entry.device == ordinal)
 
 
-def _pool_line(entry: PoolEntry) -> str:
-    reuses = ", ".join(f"{count} {rule.replace('_', ' ')}" for rule, count in entry.reuses.items() if count)
-    place = {"device": f"device {entry.device}", "host": "the host", "managed": "managed memory"}[entry.location]
-    return f"{entry.handle:#x} of {place}, {format_bytes(entry.held)} held, {format_bytes(entry.used)} used" + (
-        f" ({reuses})" if reuses else ""
-    )
-
-
-def _section(noun: str, entries: Sequence[_Entry], line: Callable[[_Entry], str]) -> list[str]:
-    """A heading with the count, then one line for each entry with the call that made it."""
-    if not entries:
-        return []
-    lines = [f"{len(entries)} {noun}{'' if len(entries) == 1 else 's'}:"]
-    for entry in entries:
-        origin = getattr(entry, "made_by", None)
-        lines.append(f"  {line(entry)}" + (f"  ({origin.call} #{origin.sequence})" if origin else ""))
-    return lines
+def _has_any(reservation: ReservationEntry, mappings: Iterable[MappingEntry]) -> bool:
+    end = reservation.address + reservation.size
+    return any(reservation.address <= mapping.address < end for mapping in mappings)
