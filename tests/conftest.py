@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from memlake import EmulatedDevice, EmulatedDevices
-    from memlake.integrations.pytest_plugin import EmulatorFixture
+    from memlake.emulator.pytest_plugin import EmulatorFixture
 
 pytest_plugins = ["pytester"]
 collect_ignore = ["peers", "emulator/suites"]

@@ -1,6 +1,6 @@
 """The emulated driver, for tests: read its ledger and control when its streams run.
 
-A process has one emulated driver. `memlake.emulate()` adds devices to it.
+A process has one emulated driver. `memlake.emulate()` adds devices to it. `pytest_plugin` offers the emulator to tests.
 """
 
 from importlib import import_module
@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Gate", "Ledger", "hold", "launch", "ledger", "pending", "reset_ledger", "step"]
 
-# The module of each name. A name is imported when it is first used: the command line reads the emulator's settings
-# from this package, and must start without the core, so that `memlake doctor` can say why the core does not load.
+# The module of each name. A name is imported when it is first used. The command line reads the emulator's settings from
+# this package, and must start without the core, so that `memlake doctor` can say why the core does not load. pytest
+# imports this package at the start of every run.
 _HOMES = {"Ledger": "driver_ledger", "ledger": "driver_ledger", "reset_ledger": "driver_ledger"}
 
 

@@ -1,7 +1,6 @@
 """Integrations: memlake inside other programs and libraries, one file each.
 
-An integration imports the other library when it is used, not when memlake is imported. pytest imports this package at
-the start of every run, so its ``__init__`` imports nothing. `pytest_plugin` offers the emulator to tests, `perfetto`
-writes a file that Perfetto draws. `cuda_core` and `numba` give the memory of pools to these libraries; programs import
+An integration imports the other library when it is used, not when memlake is imported. `perfetto` writes a file that
+Perfetto draws. `cuda_core` and `numba` give the memory of pools to these libraries; programs import
 their names from `memlake.cuda_core` and `memlake.numba`.
 """

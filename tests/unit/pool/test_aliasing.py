@@ -13,7 +13,7 @@ from memlake.trace import load_example
 
 if TYPE_CHECKING:
     from memlake import Buffer, EmulatedDevice, Pool
-    from memlake.integrations.pytest_plugin import EmulatorFixture
+    from memlake.emulator.pytest_plugin import EmulatorFixture
 
 LEVELS = ["none", "whole", "prefix"]
 MIB = 2**20

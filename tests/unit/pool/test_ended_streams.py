@@ -13,7 +13,7 @@ from memlake import emulator
 
 if TYPE_CHECKING:
     from memlake import EmulatedDevice, Pool, Stream
-    from memlake.integrations.pytest_plugin import EmulatorFixture
+    from memlake.emulator.pytest_plugin import EmulatorFixture
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from memlake import ClosedError, ConfigError, emulator
 
 if TYPE_CHECKING:
     from memlake import EmulatedDevice, Pool
-    from memlake.integrations.pytest_plugin import EmulatorFixture
+    from memlake.emulator.pytest_plugin import EmulatorFixture
 
 MIB = 2**20
 

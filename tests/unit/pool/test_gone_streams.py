@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from memlake import EmulatedDevice, Pool
-    from memlake.integrations.pytest_plugin import EmulatorFixture
+    from memlake.emulator.pytest_plugin import EmulatorFixture
 
 MIB = 2**20
 POLICIES = ["lake", "expandable", "caching", "stitch", "direct", "driver"]

@@ -15,7 +15,7 @@ from helpers.lake_variants import lake_variants
 
 if TYPE_CHECKING:
     from memlake import Buffer
-    from memlake.integrations.pytest_plugin import EmulatorFixture
+    from memlake.emulator.pytest_plugin import EmulatorFixture
 
 MOVES = int(os.environ.get("MEMLAKE_MOVES", "10000"))
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -18,7 +18,7 @@ from helpers.scattered import Scattered
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from memlake.integrations.pytest_plugin import EmulatorFixture
+    from memlake.emulator.pytest_plugin import EmulatorFixture
 
 MIB = 2**20
 BUFFERS = {"small": (700 * 1024, 6, 24 * MIB), "large": (5 * MIB, 1, 48 * MIB)}

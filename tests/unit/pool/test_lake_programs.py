@@ -14,7 +14,7 @@ from helpers.lake_program import RandomProgram
 from helpers.lake_variants import lake_variants
 
 if TYPE_CHECKING:
-    from memlake.integrations.pytest_plugin import EmulatorFixture
+    from memlake.emulator.pytest_plugin import EmulatorFixture
 
 MEMORY = {"64KiB": "48MiB", "2MiB": "160MiB", "512MiB": "8GiB"}
 """The memory of each device by its granularity."""

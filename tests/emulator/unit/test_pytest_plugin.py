@@ -105,7 +105,7 @@ def test_a_run_that_does_not_use_it_imports_nothing(suite):
 
         def test_nothing_heavy():
             loaded = {name for name in sys.modules if name.startswith(("memlake", "numpy"))}
-            assert loaded <= {"memlake", "memlake.integrations", "memlake.integrations.pytest_plugin"}
+            assert loaded <= {"memlake", "memlake.emulator", "memlake.emulator.pytest_plugin"}
     """).assert_outcomes(passed=1)
 
 

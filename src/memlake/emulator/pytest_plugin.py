@@ -64,9 +64,9 @@ class EmulatorFixture:
 
     def ledger(self) -> Ledger:
         """Same as `memlake.emulator.ledger`."""
-        from memlake import emulator
+        from memlake.emulator.driver_ledger import ledger
 
-        return emulator.ledger()
+        return ledger()
 
     def take_violations(self) -> list[Incident]:
         """Returns the contract violations since the start of the test or the last call. They do not fail the test."""
