@@ -42,10 +42,6 @@ constexpr std::array<std::pair<std::string_view, Lack>, 7> kLacks{{
 /// What the `nvidia` profile relaxes: everything but offsets, which no CUDA driver accepts.
 constexpr unsigned kNvidiaRelaxes = 0b1111111U & ~(1U << static_cast<unsigned>(Switch::map_offset_nonzero));
 
-constexpr std::string_view kKeys =
-    "devices, memory, granularity, recommended, peers, profile, relax, backing, streams, aliasing, lacks, fabric, "
-    "pool_segment, driver, poison, kernels, name, explain, report, ledger";
-
 std::uint64_t parse_number(std::string_view key, std::string_view value, std::string_view what) {
   std::uint64_t number = 0;
   if (!read_number(value, number)) invalid("emulator configuration: ", key, "=", value, " is not ", what);
@@ -158,93 +154,145 @@ void check(const DeviceConfig& device) {
             " bytes (2 MiB)");
 }
 
-}  // namespace
-
-GroupConfig parse_config(std::string_view config) {
+/// What the text has said so far. The sizes and the peers depend on the number of devices, so they come last.
+struct Draft {
   GroupConfig group;
   std::string_view peers = "all";
   std::vector<std::uint64_t> memory{group.device.memory};
   std::vector<std::uint64_t> granularity{group.device.granularity};
   std::vector<std::uint64_t> recommended{0};  // the same as the granularity
   std::optional<int> devices;
-  for (const auto part : split(config, ',')) {
-    if (trimmed(part).empty()) continue;
-    const auto equals = part.find('=');
-    const auto key = trimmed(part.substr(0, equals));
-    if (equals == std::string_view::npos)
-      invalid("emulator configuration: '", key, "' has no value; write key=value, with keys ", kKeys);
-    const auto value = trimmed(part.substr(equals + 1));
-    auto& device = group.device;
-    if (key == "devices") {
-      const auto count = parse_number(key, value, "a number of devices");
-      if (count < 1 || count > kMostDevices)
-        invalid("emulator configuration: devices=", value, " is not between 1 and ", kMostDevices);
-      devices = static_cast<int>(count);
-    } else if (key == "memory") {
-      memory = parse_sizes(key, value);
-    } else if (key == "granularity") {
-      granularity = parse_sizes(key, value);
-    } else if (key == "recommended") {
-      recommended = parse_sizes(key, value);
-    } else if (key == "peers") {
-      peers = value;
-    } else if (key == "profile") {
-      device.profile = parse_choice<Profile>(key, value, {{"strict", Profile::strict}, {"nvidia", Profile::nvidia}});
-    } else if (key == "relax") {
-      device.relaxed |= parse_words(key, value, kSwitches, "switch", "switches");
-    } else if (key == "backing") {
-      device.backing = parse_choice<Backing>(key, value, {{"host", Backing::host}, {"none", Backing::none}});
-    } else if (key == "streams") {
-      device.streams =
-          parse_choice<StreamMode>(key, value, {{"threads", StreamMode::threads}, {"manual", StreamMode::manual}});
-    } else if (key == "aliasing") {
-      device.aliasing = parse_choice<Aliasing>(
-          key, value, {{"none", Aliasing::none}, {"whole", Aliasing::whole}, {"prefix", Aliasing::prefix}});
-    } else if (key == "lacks") {
-      device.lacking |= parse_words(key, value, kLacks, "capability", "capabilities");
-    } else if (key == "fabric") {
-      device.fabric = parse_choice<Fabric>(
-          key, value, {{"none", Fabric::none}, {"create", Fabric::create}, {"works", Fabric::works}});
-    } else if (key == "pool_segment") {
-      device.pool_segment = parse_bytes(key, value);
-    } else if (key == "driver") {
-      const auto version = parse_number(key, value, "a driver version such as 13000");
-      if (version < 11020 || version > 99990)
-        invalid("emulator configuration: driver=", value,
-                " is not a version from 11020 on (1000 * major + 10 * minor)");
-      group.driver_version = static_cast<int>(version);
-    } else if (key == "poison") {
-      device.poison = parse_choice<bool>(key, value, {{"on", true}, {"off", false}});
-    } else if (key == "kernels") {
-      device.kernels = parse_choice<Kernels>(key, value, {{"refuse", Kernels::refuse}, {"skip", Kernels::skip}});
-    } else if (key == "name") {
-      device.name = value;
-    } else if (key == "explain") {
-      group.explains = parse_choice<bool>(key, value, {{"on", true}, {"off", false}});
-    } else if (key == "report") {
-      group.report_at_exit = parse_choice<bool>(key, value, {{"exit", true}, {"off", false}});
-    } else if (key == "ledger") {
-      group.ledger_file = value;
-    } else {
-      invalid("emulator configuration: unknown key '", key, "'; the keys are ", kKeys);
-    }
-  }
+};
+
+int parse_count(std::string_view key, std::string_view value) {
+  const auto count = parse_number(key, value, "a number of devices");
+  if (count < 1 || count > kMostDevices)
+    invalid("emulator configuration: devices=", value, " is not between 1 and ", kMostDevices);
+  return static_cast<int>(count);
+}
+
+int parse_version(std::string_view key, std::string_view value) {
+  const auto version = parse_number(key, value, "a driver version such as 13000");
+  if (version < 11020 || version > 99990)
+    invalid("emulator configuration: driver=", value, " is not a version from 11020 on (1000 * major + 10 * minor)");
+  return static_cast<int>(version);
+}
+
+bool parse_switch(std::string_view key, std::string_view value) {
+  return parse_choice<bool>(key, value, {{"on", true}, {"off", false}});
+}
+
+using Text = std::string_view;
+
+/// A key of the text, and how its value changes the draft.
+struct Key {
+  Text name;
+  void (*read)(Draft& draft, Text key, Text value);
+};
+
+/// In the order in which a refusal names them.
+constexpr std::array<Key, 20> kKeys{{
+    {"devices", [](Draft& draft, Text key, Text value) { draft.devices = parse_count(key, value); }},
+    {"memory", [](Draft& draft, Text key, Text value) { draft.memory = parse_sizes(key, value); }},
+    {"granularity", [](Draft& draft, Text key, Text value) { draft.granularity = parse_sizes(key, value); }},
+    {"recommended", [](Draft& draft, Text key, Text value) { draft.recommended = parse_sizes(key, value); }},
+    {"peers", [](Draft& draft, Text, Text value) { draft.peers = value; }},
+    {"profile",
+     [](Draft& draft, Text key, Text value) {
+       draft.group.device.profile =
+           parse_choice<Profile>(key, value, {{"strict", Profile::strict}, {"nvidia", Profile::nvidia}});
+     }},
+    {"relax",
+     [](Draft& draft, Text key, Text value) {
+       draft.group.device.relaxed |= parse_words(key, value, kSwitches, "switch", "switches");
+     }},
+    {"backing",
+     [](Draft& draft, Text key, Text value) {
+       draft.group.device.backing =
+           parse_choice<Backing>(key, value, {{"host", Backing::host}, {"none", Backing::none}});
+     }},
+    {"streams",
+     [](Draft& draft, Text key, Text value) {
+       draft.group.device.streams =
+           parse_choice<StreamMode>(key, value, {{"threads", StreamMode::threads}, {"manual", StreamMode::manual}});
+     }},
+    {"aliasing",
+     [](Draft& draft, Text key, Text value) {
+       draft.group.device.aliasing = parse_choice<Aliasing>(
+           key, value, {{"none", Aliasing::none}, {"whole", Aliasing::whole}, {"prefix", Aliasing::prefix}});
+     }},
+    {"lacks",
+     [](Draft& draft, Text key, Text value) {
+       draft.group.device.lacking |= parse_words(key, value, kLacks, "capability", "capabilities");
+     }},
+    {"fabric",
+     [](Draft& draft, Text key, Text value) {
+       draft.group.device.fabric = parse_choice<Fabric>(
+           key, value, {{"none", Fabric::none}, {"create", Fabric::create}, {"works", Fabric::works}});
+     }},
+    {"pool_segment",
+     [](Draft& draft, Text key, Text value) { draft.group.device.pool_segment = parse_bytes(key, value); }},
+    {"driver", [](Draft& draft, Text key, Text value) { draft.group.driver_version = parse_version(key, value); }},
+    {"poison", [](Draft& draft, Text key, Text value) { draft.group.device.poison = parse_switch(key, value); }},
+    {"kernels",
+     [](Draft& draft, Text key, Text value) {
+       draft.group.device.kernels =
+           parse_choice<Kernels>(key, value, {{"refuse", Kernels::refuse}, {"skip", Kernels::skip}});
+     }},
+    {"name", [](Draft& draft, Text, Text value) { draft.group.device.name = value; }},
+    {"explain", [](Draft& draft, Text key, Text value) { draft.group.explains = parse_switch(key, value); }},
+    {"report",
+     [](Draft& draft, Text key, Text value) {
+       draft.group.report_at_exit = parse_choice<bool>(key, value, {{"exit", true}, {"off", false}});
+     }},
+    {"ledger", [](Draft& draft, Text, Text value) { draft.group.ledger_file = value; }},
+}};
+
+std::string all_keys() {
+  std::string all;
+  for (const Key& key : kKeys) all.append(all.empty() ? "" : ", ").append(key.name);
+  return all;
+}
+
+/// Reads one "key=value".
+void read_setting(Draft& draft, std::string_view setting) {
+  const auto equals = setting.find('=');
+  const auto key = trimmed(setting.substr(0, equals));
+  if (equals == std::string_view::npos)
+    invalid("emulator configuration: '", key, "' has no value; write key=value, with keys ", all_keys());
+  const auto known = std::ranges::find(kKeys, key, &Key::name);
+  if (known == kKeys.end()) invalid("emulator configuration: unknown key '", key, "'; the keys are ", all_keys());
+  known->read(draft, key, trimmed(setting.substr(equals + 1)));
+}
+
+/// The group of a text that has been read: its number of devices, the sizes of each, and their peers.
+GroupConfig finished(Draft draft) {
+  GroupConfig& group = draft.group;
   if (group.device.profile == Profile::nvidia) group.device.relaxed |= kNvidiaRelaxes;
-  const std::size_t longest = std::max({memory.size(), granularity.size(), recommended.size()});
-  if (!devices && longest > kMostDevices)
+  const std::size_t longest = std::max({draft.memory.size(), draft.granularity.size(), draft.recommended.size()});
+  if (!draft.devices && longest > kMostDevices)
     invalid("emulator configuration: sizes for ", longest, " devices; a group has at most ", kMostDevices);
-  group.devices = devices.value_or(static_cast<int>(longest));
+  group.devices = draft.devices.value_or(static_cast<int>(longest));
   for (std::size_t i = 0; i < static_cast<std::size_t>(group.devices); ++i) {
-    const std::uint64_t granule = size_at("granularity", granularity, group.devices, i);
-    const std::uint64_t wished = size_at("recommended", recommended, group.devices, i);
-    group.sizes.push_back({.memory = size_at("memory", memory, group.devices, i),
+    const std::uint64_t granule = size_at("granularity", draft.granularity, group.devices, i);
+    const std::uint64_t wished = size_at("recommended", draft.recommended, group.devices, i);
+    group.sizes.push_back({.memory = size_at("memory", draft.memory, group.devices, i),
                            .granularity = granule,
                            .recommended = wished == 0 ? granule : wished});
     check(group.device_at(i));
   }
   group.device = group.device_at(0);
-  group.peers = parse_peers(peers, group.devices);
-  return group;
+  group.peers = parse_peers(draft.peers, group.devices);
+  return std::move(group);
+}
+
+}  // namespace
+
+GroupConfig parse_config(std::string_view config) {
+  Draft draft;
+  for (const auto setting : split(config, ','))
+    if (!trimmed(setting).empty()) read_setting(draft, setting);
+  return finished(std::move(draft));
 }
 
 }  // namespace memlake::emulator

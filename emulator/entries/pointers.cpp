@@ -1,6 +1,9 @@
 // Pointer queries: section A10 of the contract.
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <utility>
 
 #include "entries/entry.hpp"
 
@@ -53,11 +56,6 @@ struct Found {
   }
 };
 
-template <class T>
-void put(void* data, T value) {
-  std::memcpy(data, &value, sizeof value);
-}
-
 struct Range {
   std::uint64_t start;
   std::uint64_t size;
@@ -74,115 +72,142 @@ Range mapping_range(const Found& found) {
   return found.mapping != nullptr ? Range{found.mapping->address, found.mapping->size} : allocation_range(found);
 }
 
-/// Answers one attribute of an address where something is; false if the attribute is unknown.
-bool answer_attribute(Driver& driver, const Found& found, CUpointer_attribute attribute, std::uint64_t address,
-                      void* data) {
-  const CUmemAllocationProp* prop = found.mapping != nullptr ? &found.mapping->chunk().prop : nullptr;
-  switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT: {
-      const std::uint64_t context = found.allocation != nullptr ? found.allocation->context
-                                    : found.host != nullptr     ? found.host->context
-                                                                : 0;  // virtual memory and pools belong to none
-      return put(data, context), true;
-    }
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-      return put(data, found.is_host() ? unsigned{CU_MEMORYTYPE_HOST} : unsigned{CU_MEMORYTYPE_DEVICE}), true;
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-      return put(data, address), true;
-    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      if (!found.has_host_pointer()) invalid("device memory has no host pointer");
-      return put(data, address), true;
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-      return put(data, found.syncs_memops() ? 1U : 0U), true;
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID: {
-      const std::uint64_t id = found.allocation != nullptr ? found.allocation->id
-                               : found.host != nullptr     ? found.host->id
-                               : found.pooled != nullptr   ? found.pooled->id
-                               : found.mapping != nullptr  ? found.mapping->chunk().id
-                                                           : 0;
-      return put(data, id), true;
-    }
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-      return put(data, found.is_said_to_be_managed()), true;
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-      return put(data, found.allocation != nullptr && found.allocation->imported == nullptr && !found.is_managed() &&
-                           found.allocation->device->is_host_backed()),
-             true;
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: {
-      const int ordinal = found.allocation != nullptr ? found.allocation->device->ordinal
-                          : found.mapping != nullptr  ? found.mapping->chunk().device_or_host()
-                          : found.pooled != nullptr   ? found.pooled->pool->nominal_device()
-                                                      : driver.contexts.find(found.host->context)->device->ordinal;
-      return put(data, ordinal), true;
-    }
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-      return put(data, allocation_range(found).start), true;
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-      return put(data, allocation_range(found).size), true;
-    case CU_POINTER_ATTRIBUTE_MAPPED:
-      return put(data, found.is_memory()), true;
-    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-      return put(data, prop != nullptr           ? std::uint64_t(prop->requestedHandleTypes)
-                       : found.pooled != nullptr ? std::uint64_t(found.pooled->pool->props.handleTypes)
-                                                 : 0),
-             true;
-    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-      return put(data, !found.is_managed() && (prop == nullptr || prop->allocFlags.gpuDirectRDMACapable != 0)), true;
-    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: {
-      const Context* context = driver.contexts.current_or_null();
-      unsigned flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-      if (found.mapping != nullptr)
-        flags = context != nullptr ? found.mapping->rights_at(address).of(context->device->ordinal) : 0;
-      if (found.pooled != nullptr) flags = context != nullptr ? found.pooled->access_of(context->device->ordinal) : 0;
-      return put(data, flags), true;
-    }
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-      return put(data, found.pooled != nullptr && found.pooled->range == nullptr ? found.pooled->pool->handle
-                                                                                 : std::uint64_t{0}),
-             true;
-    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-      return put(data, mapping_range(found).size), true;
-    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-      return put(data, mapping_range(found).start), true;
-    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
-      return put(data, found.mapping != nullptr ? found.mapping->chunk().id : std::uint64_t{0}), true;
+/// A question about an address where something is.
+struct Question {
+  Driver& driver;
+  const Found& found;
+  std::uint64_t address;
+
+  /// The properties of the chunk that is mapped at the address; null if no chunk is.
+  [[nodiscard]] const CUmemAllocationProp* prop() const {
+    return found.mapping != nullptr ? &found.mapping->chunk().prop : nullptr;
   }
-  return false;
+};
+
+// One function for each attribute. The type of its value is that of the attribute.
+
+std::uint64_t context(const Question& of) {
+  if (of.found.allocation != nullptr) return of.found.allocation->context;
+  return of.found.host != nullptr ? of.found.host->context : 0;  // virtual memory and pools belong to none
+}
+
+unsigned memory_type(const Question& of) { return of.found.is_host() ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE; }
+
+std::uint64_t device_pointer(const Question& of) { return of.address; }
+
+std::uint64_t host_pointer(const Question& of) {
+  if (!of.found.has_host_pointer()) invalid("device memory has no host pointer");
+  return of.address;
+}
+
+unsigned sync_memops(const Question& of) { return of.found.syncs_memops() ? 1U : 0U; }
+
+std::uint64_t buffer_id(const Question& of) {
+  if (of.found.allocation != nullptr) return of.found.allocation->id;
+  if (of.found.host != nullptr) return of.found.host->id;
+  if (of.found.pooled != nullptr) return of.found.pooled->id;
+  return of.found.mapping != nullptr ? of.found.mapping->chunk().id : 0;
+}
+
+bool is_managed(const Question& of) { return of.found.is_said_to_be_managed(); }
+
+bool is_legacy_ipc_capable(const Question& of) {
+  const Allocation* allocation = of.found.allocation;
+  return allocation != nullptr && allocation->imported == nullptr && !of.found.is_managed() &&
+         allocation->device->is_host_backed();
+}
+
+int device_ordinal(const Question& of) {
+  if (of.found.allocation != nullptr) return of.found.allocation->device->ordinal;
+  if (of.found.mapping != nullptr) return of.found.mapping->chunk().device_or_host();
+  if (of.found.pooled != nullptr) return of.found.pooled->pool->nominal_device();
+  return of.driver.contexts.find(of.found.host->context)->device->ordinal;
+}
+
+std::uint64_t range_start(const Question& of) { return allocation_range(of.found).start; }
+std::uint64_t range_size(const Question& of) { return allocation_range(of.found).size; }
+
+bool is_mapped(const Question& of) { return of.found.is_memory(); }
+
+std::uint64_t allowed_handle_types(const Question& of) {
+  if (const CUmemAllocationProp* prop = of.prop()) return prop->requestedHandleTypes;
+  return of.found.pooled != nullptr ? std::uint64_t(of.found.pooled->pool->props.handleTypes) : 0;
+}
+
+bool is_rdma_capable(const Question& of) {
+  return !of.found.is_managed() && (of.prop() == nullptr || of.prop()->allocFlags.gpuDirectRDMACapable != 0);
+}
+
+unsigned access_flags(const Question& of) {
+  if (of.found.mapping == nullptr && of.found.pooled == nullptr) return CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  const Context* current = of.driver.contexts.current_or_null();
+  if (current == nullptr) return 0;
+  const int ordinal = current->device->ordinal;
+  return of.found.pooled != nullptr ? of.found.pooled->access_of(ordinal)
+                                    : of.found.mapping->rights_at(of.address).of(ordinal);
+}
+
+std::uint64_t mempool_handle(const Question& of) {
+  const PoolAllocation* pooled = of.found.pooled;
+  return pooled != nullptr && pooled->range == nullptr ? pooled->pool->handle : 0;
+}
+
+std::uint64_t mapping_size(const Question& of) { return mapping_range(of.found).size; }
+std::uint64_t mapping_start(const Question& of) { return mapping_range(of.found).start; }
+
+std::uint64_t memory_block_id(const Question& of) {
+  return of.found.mapping != nullptr ? of.found.mapping->chunk().id : 0;
 }
 
 /// Addresses without memory know only where they were reserved.
-bool needs_memory(CUpointer_attribute attribute) {
-  return attribute != CU_POINTER_ATTRIBUTE_RANGE_START_ADDR && attribute != CU_POINTER_ATTRIBUTE_RANGE_SIZE &&
-         attribute != CU_POINTER_ATTRIBUTE_MAPPED;
+enum class Needs { memory, reservation };
+
+struct Attribute {
+  CUpointer_attribute id;
+  Needs needs;
+  std::size_t size;  ///< of the answer; for a foreign pointer so many bytes are zeroed
+  void (*answer)(const Question& question, void* data);
+
+  [[nodiscard]] bool is_answerable(const Found& found) const {
+    return needs == Needs::memory ? found.is_memory() : !found.is_nothing();
+  }
+};
+
+template <auto value_of>
+constexpr Attribute attribute(CUpointer_attribute id, Needs needs = Needs::memory) {
+  using Value = decltype(value_of(std::declval<const Question&>()));
+  return {id, needs, sizeof(Value), [](const Question& question, void* data) {
+            const Value value = value_of(question);
+            std::memcpy(data, &value, sizeof value);
+          }};
 }
 
-/// How many bytes an attribute's answer has: what is zeroed for a foreign pointer.
-std::size_t answer_size(CUpointer_attribute attribute) {
-  switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
-    case CU_POINTER_ATTRIBUTE_MAPPED:
-    case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
-      return 1;
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-    case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-      return 4;
-    case CU_POINTER_ATTRIBUTE_CONTEXT:
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-    case CU_POINTER_ATTRIBUTE_BUFFER_ID:
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-    case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
-    case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
-    case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
-      return 8;
-  }
-  return 0;
+constexpr std::array kAttributes{
+    attribute<context>(CU_POINTER_ATTRIBUTE_CONTEXT),
+    attribute<memory_type>(CU_POINTER_ATTRIBUTE_MEMORY_TYPE),
+    attribute<device_pointer>(CU_POINTER_ATTRIBUTE_DEVICE_POINTER),
+    attribute<host_pointer>(CU_POINTER_ATTRIBUTE_HOST_POINTER),
+    attribute<sync_memops>(CU_POINTER_ATTRIBUTE_SYNC_MEMOPS),
+    attribute<buffer_id>(CU_POINTER_ATTRIBUTE_BUFFER_ID),
+    attribute<is_managed>(CU_POINTER_ATTRIBUTE_IS_MANAGED),
+    attribute<device_ordinal>(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL),
+    attribute<is_legacy_ipc_capable>(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE),
+    attribute<range_start>(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, Needs::reservation),
+    attribute<range_size>(CU_POINTER_ATTRIBUTE_RANGE_SIZE, Needs::reservation),
+    attribute<is_mapped>(CU_POINTER_ATTRIBUTE_MAPPED, Needs::reservation),
+    attribute<allowed_handle_types>(CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES),
+    attribute<is_rdma_capable>(CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE),
+    attribute<access_flags>(CU_POINTER_ATTRIBUTE_ACCESS_FLAGS),
+    attribute<mempool_handle>(CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE),
+    attribute<mapping_size>(CU_POINTER_ATTRIBUTE_MAPPING_SIZE),
+    attribute<mapping_start>(CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR),
+    attribute<memory_block_id>(CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID),
+};
+
+const Attribute& find_attribute(CUpointer_attribute id) {
+  const auto* const found = std::ranges::find(kAttributes, id, &Attribute::id);
+  if (found == kAttributes.end()) invalid("pointer attribute ", +id, " is unknown");
+  return *found;
 }
 
 }  // namespace
@@ -190,12 +215,12 @@ std::size_t answer_size(CUpointer_attribute attribute) {
 MEMLAKE_EXPORT CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr address) {
   return enter(Call::cuPointerGetAttribute, MEMLAKE_CALLER, [&](Session& session) {
     if (data == nullptr) invalid("data is NULL");
-    if (answer_size(attribute) == 0) invalid("pointer attribute ", +attribute, " is unknown");
+    const Attribute& asked = find_attribute(attribute);
     const Found found(session.driver, address);
-    if (found.is_nothing() || (needs_memory(attribute) && !found.is_memory()))
+    if (!asked.is_answerable(found))
       invalid(Hex{address},
               found.is_nothing() ? " is not memory of this driver" : " is reserved, but nothing is mapped");
-    answer_attribute(session.driver, found, attribute, address, data);
+    asked.answer({session.driver, found, address}, data);
   });
 }
 
@@ -206,17 +231,17 @@ MEMLAKE_EXPORT CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribu
     required(data, "data");
     if (count == 0) invalid("count is 0");
     for (unsigned i = 0; i < count; ++i) {
-      if (answer_size(attributes[i]) == 0) invalid("pointer attribute ", +attributes[i], " is unknown");
+      find_attribute(attributes[i]);
       if (data[i] == nullptr) invalid("data[", i, "] is NULL");
     }
     const Found found(session.driver, address);
     for (unsigned i = 0; i < count; ++i) {
-      const bool is_answerable = !found.is_nothing() && (!needs_memory(attributes[i]) || found.is_memory()) &&
-                                 (attributes[i] != CU_POINTER_ATTRIBUTE_HOST_POINTER || found.has_host_pointer());
-      if (is_answerable) {
-        answer_attribute(session.driver, found, attributes[i], address, data[i]);
+      const Attribute& asked = find_attribute(attributes[i]);
+      const bool lacks_pointer = asked.id == CU_POINTER_ATTRIBUTE_HOST_POINTER && !found.has_host_pointer();
+      if (asked.is_answerable(found) && !lacks_pointer) {
+        asked.answer({session.driver, found, address}, data[i]);
       } else {
-        std::memset(data[i], 0, answer_size(attributes[i]));  // success with zeros, unlike the single query
+        std::memset(data[i], 0, asked.size);  // success with zeros, unlike the single query
       }
     }
   });

@@ -4,6 +4,15 @@
 
 namespace memlake::emulator {
 
+namespace {
+
+/// Whether one copy may go on from a chunk to the next one.
+bool can_span(const Chunk& one, const Chunk& next) {
+  return one.device == next.device || !(one.lacks(Lack::spanning_copies) || next.lacks(Lack::spanning_copies));
+}
+
+}  // namespace
+
 MemoryMap::Step MemoryMap::look(std::uint64_t address, Moment moment) const {
   if (!arena_.contains(address)) {
     const HostAllocation* host = plain_.find_host(address);
@@ -84,6 +93,51 @@ std::string MemoryMap::why_gone(const Touch& touch) const {
                                  : "";
 }
 
+std::string MemoryMap::why_not_mapped(const Context& context, const Step& step, std::uint64_t address, bool is_write) {
+  const unsigned wanted = is_write ? 3 : 1;
+  const unsigned granted = step.part->rights.of(context.device->ordinal);
+  if ((granted & wanted) == wanted) return "";
+  return text("device ", context.device->ordinal, " has ", granted == 0 ? "no" : "only read", " access at ",
+              Hex{address}, " (the mapping at ", Hex{step.mapping->address}, "); grant it with cuMemSetAccess");
+}
+
+std::string MemoryMap::why_not_plain(const Context& context, const Allocation& allocation, const Touch& touch,
+                                     std::uint64_t address, bool is_kernel) {
+  const std::uint64_t end = touch.address + touch.size;
+  const std::uint64_t end_of_allocation = allocation.address + allocation.size;
+  if (end > end_of_allocation)
+    return text("the range from ", Hex{touch.address}, " to ", Hex{end}, " runs over the end of the allocation at ",
+                Hex{allocation.address}, ", ", Hex{end_of_allocation});
+  // An opened handle reaches the memory of a peer as well (CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS).
+  const bool is_own = allocation.device == context.device || allocation.is_managed ||
+                      (allocation.imported != nullptr && allocation.context == context.handle);
+  if (!is_kernel || is_own || context.peers.contains(allocation.context)) return "";
+  return text("device ", context.device->ordinal, " has no peer access to ", Hex{address}, " on device ",
+              allocation.device->ordinal);
+}
+
+std::string MemoryMap::why_not_unknown(const Touch& touch, std::uint64_t address, bool is_kernel) const {
+  if (arena_.contains(address)) {
+    const bool is_reserved = mappings_.find_reservation(address) != nullptr;
+    return text("nothing is ", is_reserved ? "mapped" : "allocated", " at ", Hex{address});
+  }
+  if (is_kernel) return text(Hex{address}, " is pageable host memory, out of a device's reach");
+  if (address == touch.address) return "";  // a copy engine can access all memory of the program
+  return text("the range from ", Hex{touch.address}, " to ", Hex{touch.address + touch.size},
+              " runs over the end of the pinned host memory, ", Hex{address});
+}
+
+std::string MemoryMap::why_not_step(const Context& context, const Step& step, const Touch& touch, std::uint64_t address,
+                                    bool is_kernel) const {
+  if (step.pooled != nullptr) {
+    const Touch rest{address, touch.address + touch.size - address, touch.is_write};
+    return why_not_pooled(context, *step.pooled, rest, is_kernel);
+  }
+  if (step.mapping != nullptr) return why_not_mapped(context, step, address, touch.is_write);
+  if (step.allocation != nullptr) return why_not_plain(context, *step.allocation, touch, address, is_kernel);
+  return step.host != nullptr ? "" : why_not_unknown(touch, address, is_kernel);
+}
+
 std::string MemoryMap::why_not(const Context& context, const Touch& touch, bool is_kernel, Moment moment) const {
   const std::uint64_t end = touch.address + touch.size;
   if (end < touch.address) return text("the range at ", Hex{touch.address}, " wraps around");
@@ -94,43 +148,12 @@ std::string MemoryMap::why_not(const Context& context, const Touch& touch, bool 
   for (std::uint64_t at = touch.address; at < end;) {
     const Step step = look(at, moment);
     const Chunk* chunk = step.mapping == nullptr ? nullptr : &step.mapping->chunk();
-    if (before != nullptr && chunk != nullptr && !is_kernel && chunk->device != before->device &&
-        (chunk->lacks(Lack::spanning_copies) || before->lacks(Lack::spanning_copies)))
+    if (!is_kernel && before != nullptr && chunk != nullptr && !can_span(*before, *chunk))
       return text("the range from ", Hex{touch.address}, " to ", Hex{end},
-                  " lies in memory of several places (another "
-                  "one begins at ",
-                  Hex{at},
-                  "), and a device is configured without such copies "
-                  "(lacks=spanning_copies)");
+                  " lies in memory of several places (another one begins at ", Hex{at},
+                  "), and a device is configured without such copies (lacks=spanning_copies)");
     before = chunk;
-    if (step.pooled != nullptr) {
-      const Touch rest{at, end - at, touch.is_write};
-      if (std::string refusal = why_not_pooled(context, *step.pooled, rest, is_kernel); !refusal.empty())
-        return refusal;
-    } else if (step.mapping != nullptr) {
-      const unsigned wanted = touch.is_write ? 3 : 1;
-      const unsigned granted = step.part->rights.of(context.device->ordinal);
-      if ((granted & wanted) != wanted)
-        return text("device ", context.device->ordinal, " has ", granted == 0 ? "no" : "only read", " access at ",
-                    Hex{at}, " (the mapping at ", Hex{step.mapping->address}, "); grant it with cuMemSetAccess");
-    } else if (step.allocation != nullptr) {
-      if (end > step.end)
-        return text("the range from ", Hex{touch.address}, " to ", Hex{end}, " runs over the end of the allocation at ",
-                    Hex{step.allocation->address}, ", ", Hex{step.end});
-      // An opened handle reaches the memory of a peer as well (CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS).
-      const bool is_own = step.allocation->device == context.device || step.allocation->is_managed ||
-                          (step.allocation->imported != nullptr && step.allocation->context == context.handle);
-      if (is_kernel && !is_own && !context.peers.contains(step.allocation->context))
-        return text("device ", context.device->ordinal, " has no peer access to ", Hex{at}, " on device ",
-                    step.allocation->device->ordinal);
-    } else if (arena_.contains(at)) {
-      const bool is_reserved = mappings_.find_reservation(at) != nullptr;
-      return text("nothing is ", is_reserved ? "mapped" : "allocated", " at ", Hex{at});
-    } else if (step.host == nullptr && (is_kernel || at > touch.address)) {
-      return is_kernel ? text(Hex{at}, " is pageable host memory, out of a device's reach")
-                       : text("the range from ", Hex{touch.address}, " to ", Hex{end},
-                              " runs over the end of the pinned host memory, ", Hex{at});
-    }
+    if (std::string refusal = why_not_step(context, step, touch, at, is_kernel); !refusal.empty()) return refusal;
     at = std::min(step.end, end);
   }
   return "";

@@ -79,9 +79,20 @@ class MemoryMap {
 
   [[nodiscard]] Step look(std::uint64_t address, Moment moment) const;
   [[nodiscard]] static std::uint64_t bytes_at(const Step& step, std::uint64_t address);
+
+  // Each returns "" or the reason why the access is not allowed. `address` is the place in `touch` that was reached.
   [[nodiscard]] std::string why_not(const Context& context, const Touch& touch, bool is_kernel, Moment moment) const;
+  /// Of the memory of one step.
+  [[nodiscard]] std::string why_not_step(const Context& context, const Step& step, const Touch& touch,
+                                         std::uint64_t address, bool is_kernel) const;
   [[nodiscard]] static std::string why_not_pooled(const Context& context, const PoolAllocation& pooled,
                                                   const Touch& touch, bool is_kernel);
+  [[nodiscard]] static std::string why_not_mapped(const Context& context, const Step& step, std::uint64_t address,
+                                                  bool is_write);
+  [[nodiscard]] static std::string why_not_plain(const Context& context, const Allocation& allocation,
+                                                 const Touch& touch, std::uint64_t address, bool is_kernel);
+  /// Of an address at which the driver knows no memory.
+  [[nodiscard]] std::string why_not_unknown(const Touch& touch, std::uint64_t address, bool is_kernel) const;
 
   const Mappings& mappings_;
   const PlainMemory& plain_;
