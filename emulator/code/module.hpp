@@ -75,7 +75,7 @@ class Modules {
   /// of its context.
   Module& find(CUmodule handle);
 
-  /// The same for a function.
+  /// The function of a handle. Throws as find().
   Function& find_function(std::uint64_t handle);
 
   /// The function of a kernel of the module. Throws 500 if the image has no kernel of this name.

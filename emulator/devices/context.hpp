@@ -96,7 +96,7 @@ class Contexts {
   /// and as check_alive().
   Context& current();
 
-  /// The same, but null where current() throws.
+  /// The current context; null where current() throws.
   Context* current_or_null();
 
   /// The calling thread's stack of current contexts (handles; 0 = none).

@@ -120,7 +120,7 @@ class Devices {
   /// Throws Refusal 101 for an ordinal that does not exist or is closed.
   Device& find(int ordinal);
 
-  /// The same, but null where find() throws.
+  /// The device of an ordinal; null where find() throws.
   Device* find_open(int ordinal);
 
   HostMemory& host() { return host_; }

@@ -80,7 +80,7 @@ void copy_batch(Session& session, Stream& stream, std::vector<BatchCopy> copies,
   if (waits) {
     run_and_wait(session, stream, std::move(work));
   } else {
-    driver.streams.enqueue(stream, std::move(work));
+    driver.enqueue(stream, std::move(work));
   }
 }
 

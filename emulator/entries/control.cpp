@@ -105,7 +105,7 @@ MEMLAKE_CONTROL int memlakeEmulatorLaunch(void* stream, const char* name, const 
     for (const Touch& touch : work.touches)
       if (gone.empty()) gone = driver.memory.why_gone(touch);
     if (!gone.empty()) work.check = [gone] { return gone; };
-    driver.streams.enqueue(queue, std::move(work));
+    driver.enqueue(queue, std::move(work));
     for (const Touch& touch : touches)
       if (driver.memory.is_managed(touch.address)) driver.managed.touch_by(*queue.device, touch);
   });

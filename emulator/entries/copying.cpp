@@ -39,7 +39,7 @@ CUDA_MEMCPY3D node_params(const Box& destination, const Box& source, const Exten
 
 void run_and_wait(Session& session, Stream& stream, Work work) {
   const std::uint64_t context = stream.context;
-  session.driver.streams.run_and_wait(session.lock, stream, std::move(work));
+  session.driver.run_and_wait(session.lock, stream, std::move(work));
   session.driver.contexts.check_alive(context);  // work in front may have failed, and then nothing was copied
 }
 
@@ -83,7 +83,7 @@ void copy(Session& session, CUstream handle, Box destination, Box source, const 
       syncs(driver, own, read, completes) || is_pageable(driver, destination.place, written.size)) {
     run_and_wait(session, stream, std::move(work));
   } else {
-    driver.streams.enqueue(stream, std::move(work));
+    driver.enqueue(stream, std::move(work));
   }
   migrate(driver, source.place.side, reader, read);
   migrate(driver, destination.place.side, writer, written);
@@ -118,7 +118,7 @@ void fill(Session& session, CUstream handle, Box destination, unsigned value, un
   Device& writer = *stream.device;
   // Memsets, also the ones without a stream, do not wait (unless the target is host memory).
   if (driver.memory.is_device_address(address) && !syncs(driver, *destination.place.context, written, completes)) {
-    driver.streams.enqueue(stream, std::move(work));
+    driver.enqueue(stream, std::move(work));
   } else {
     run_and_wait(session, stream, std::move(work));
   }

@@ -16,7 +16,7 @@ enum class Completes { later, later_unless_synced, before_return };
 /// happened.
 void copy(Session& session, CUstream stream, Box destination, Box source, const Extent& extent, Completes completes);
 
-/// The same for one row.
+/// Submits a copy of one row, as copy().
 inline void copy_line(Session& session, CUstream stream, const Place& destination, const Place& source, size_t bytes,
                       Completes completes) {
   copy(session, stream, {destination}, {source}, {bytes}, completes);

@@ -29,8 +29,7 @@ PageHome checked_home(Driver& driver, const CUmemLocation& location) {
 void enqueue_on_ranges(Session& session, Stream& stream, std::vector<Touch> touches) {
   Driver& driver = session.driver;
   driver.pools.check_made(stream, touches);
-  driver.streams.enqueue(stream,
-                         Work{.name = session.origin.call, .origin = session.origin, .touches = std::move(touches)});
+  driver.enqueue(stream, Work{.name = session.origin.call, .origin = session.origin, .touches = std::move(touches)});
 }
 
 }  // namespace memlake::emulator

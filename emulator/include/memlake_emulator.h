@@ -33,7 +33,7 @@ int memlakeEmulatorIsHostBacked(int device, int* is_host);
  * Valid until this thread's next call. */
 const char* memlakeEmulatorLastError(void);
 
-/* The same if that call was a contract violation; "" otherwise. */
+/* That reason, if the call was a contract violation; "" otherwise. */
 const char* memlakeEmulatorLastViolation(void);
 
 /* The ledger as JSON (UTF-8, NUL-terminated): objects, call counts, violations and warnings. *size: in, the bytes of

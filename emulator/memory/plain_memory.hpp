@@ -102,7 +102,7 @@ class PlainMemory {
 
   /// The allocation that contains an address; null if there is none.
   [[nodiscard]] const Allocation* find(std::uint64_t address) const;
-  /// The same for work of a stream, which may also use allocations that are leaving.
+  /// The allocation at an address for work of a stream, which may also use allocations that are leaving.
   [[nodiscard]] const Allocation* find_for_work(std::uint64_t address) const;
   [[nodiscard]] const HostAllocation* find_host(std::uint64_t address) const;
 

@@ -49,7 +49,7 @@ Result enter(Body&& body, bool needs_init = true) noexcept {
   }
 }
 
-/// The same for a function of one device: `body(driver, gpu)`.
+/// Runs `body(driver, gpu)` of a function of one device as enter() does. INVALID_ARGUMENT for a handle of no device.
 template <class Body>
 Result with_gpu(DeviceHandle handle, Body&& body) noexcept {
   return enter([&](Driver& driver) {

@@ -104,7 +104,7 @@ class PoolMemory {
 
   /// Releases idle segments while the pool holds more than `threshold`.
   void release_above(std::uint64_t threshold);
-  /// The same, but the pool never holds less than `keep` afterwards.
+  /// Releases idle segments as long as the pool still holds `keep` afterwards.
   void trim(std::uint64_t keep);
 
   /// Whether all pending frees have run.

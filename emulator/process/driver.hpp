@@ -58,16 +58,7 @@ class Driver {
   Mappings mappings{devices, chunks, arena, in_flight, order};
   PlainMemory plain{arena, devices.managed(), managed};
   Arrays arrays{plain};
-  Streams streams{changed,
-                  mutex,
-                  in_flight,
-                  order,
-                  contexts,
-                  [this](const Device& device, const std::string& sentence) {
-                    ledger.note_warning(Origin{.call = "a stream"}, sentence + "; its context is lost (sticky 700)");
-                    faults.push_back(device.number);
-                  },
-                  [this](const Work& work) { memory.note_uses(work, order); }};
+  Streams streams{changed, mutex, in_flight, order, contexts, ledger, faults};
   Pools pools{devices, chunks, arena, in_flight, order, managed, streams};
   MemoryMap memory{mappings, plain, pools, arena};
   Modules modules{contexts, plain};
@@ -109,6 +100,19 @@ class Driver {
 
   /// Gives up one hold on the device's primary context. pre: it is retained.
   void release_primary(Lock& lock, Device& device);
+
+  /// Queues work, and notes it as a use of the memory that it touches. Throws as Streams::enqueue().
+  void enqueue(Stream& stream, Work&& work) {
+    memory.note_uses(streams.enqueue_touching(stream, std::move(work)), order);
+  }
+
+  /// Queues work as enqueue(), and waits for it. Runs it in the calling thread if no earlier work is pending. Throws
+  /// before it queues anything if the wait would never end.
+  void run_and_wait(Lock& lock, Stream& stream, Work&& work) {
+    const Streams::Awaited awaited = streams.enqueue_awaited(stream, std::move(work));
+    memory.note_uses(awaited.work, order);
+    streams.finish(lock, stream, awaited);
+  }
 
   /// Waits for the work of the module's device and for other users of its variables. Throws the error of work that
   /// failed meanwhile.

@@ -10,7 +10,7 @@ namespace memlake::emulator {
 /// Throws 1, after it has set `failure`, if the graph breaks a rule.
 void check_device_launch(Driver& driver, const Graph& graph, InstantiateFailure& failure);
 
-/// The same for one node that is not a child graph. Returns "" or the broken rule.
+/// The rule that one node breaks, which is not a child graph; "" if it breaks none.
 [[nodiscard]] std::string why_not_on_device(Driver& driver, const NodeParams& params);
 
 }  // namespace memlake::emulator

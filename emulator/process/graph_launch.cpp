@@ -295,7 +295,7 @@ void launch_graph(Driver& driver, Exec& exec, Stream& stream, const Origin& orig
   Plan plan(driver, exec, stream, origin);
   std::vector<Step> steps = plan.make();
   for (Step& step : steps) {
-    driver.streams.enqueue(stream, std::move(step.work));  // only the first can fail, for want of a thread
+    driver.enqueue(stream, std::move(step.work));  // only the first can fail, for want of a thread
     plan.keep();
     stream.before.merge(exec.after);
     if (step.when_queued) step.when_queued();

@@ -25,8 +25,8 @@ NodeParams free_params(Driver& driver, const Graph& graph, CUdeviceptr address);
 /// emulator does not have with 801.
 NodeParams any_params(Driver& driver, Graph& graph, CUgraphNodeParams& params, const Origin& origin);
 
-/// The same for a node that exists in a graph or in an executable graph made from it, and has the parameters `now`.
-/// Kinds that cannot change are refused. A kernel node keeps its attributes.
+/// New parameters, as of any_params(), for a node that exists in a graph or in an executable graph made from it, and
+/// has the parameters `now`. Kinds that cannot change are refused. A kernel node keeps its attributes.
 NodeParams changed_params(Driver& driver, Graph& graph, const NodeParams& now, CUgraphNodeParams& params,
                           const Origin& origin);
 

@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "basics/ledger.hpp"
 #include "basics/this_thread.hpp"
 #include "cuda/graph_abi.hpp"
 #include "devices/context.hpp"
@@ -115,17 +116,16 @@ struct Event {
 
 class Streams {
  public:
-  /// `on_failure` is called with the device and a sentence when work fails, `on_queued` with every piece of work that
-  /// touches memory.
+  /// `faults` gets the number of the device of each context that failed work loses.
   Streams(std::condition_variable& changed, std::mutex& mutex, InFlight& in_flight, Order& order, Contexts& contexts,
-          std::function<void(const Device&, const std::string&)> on_failure, std::function<void(const Work&)> on_queued)
+          Ledger& ledger, std::vector<int>& faults)
       : changed_(changed),
         mutex_(mutex),
         in_flight_(in_flight),
         order_(order),
         contexts_(contexts),
-        on_failure_(std::move(on_failure)),
-        on_queued_(std::move(on_queued)) {}
+        ledger_(ledger),
+        faults_(faults) {}
 
   /// Makes a stream of the context, or of its green context with this view.
   Stream& create(Context& context, std::uint64_t view, unsigned flags, int priority, const Origin& origin);
@@ -136,12 +136,24 @@ class Streams {
   Stream& find(CUstream handle);
 
   /// Queues work behind the stream's earlier work and behind the work that CUDA's default-stream rules demand. Throws
-  /// 900 on a capture.
-  void enqueue(Stream& stream, Work work);
+  /// 900 on a capture. pre: the work touches no memory.
+  void enqueue(Stream& stream, Work&& work);
 
-  /// Queues work and waits for it. Runs it in the calling thread if no earlier work is pending. Throws before it queues
-  /// anything if the wait would never end.
-  void run_and_wait(Lock& lock, Stream& stream, Work work);
+  /// Queues work that touches memory, as enqueue(). Returns it for the caller to note its uses; it stays there as long
+  /// as the caller keeps the lock.
+  [[nodiscard]] const Work& enqueue_touching(Stream& stream, Work&& work);
+
+  /// Work that the calling thread waits for.
+  struct Awaited {
+    const Work& work;
+    bool is_first;  ///< nothing is in its way, and the calling thread runs it
+  };
+
+  /// Queues work that the caller waits for with finish(). Throws before it queues anything if the wait would never end.
+  [[nodiscard]] Awaited enqueue_awaited(Stream& stream, Work&& work);
+
+  /// Waits for the work, or runs it. pre: the caller has kept the lock since enqueue_awaited().
+  void finish(Lock& lock, Stream& stream, const Awaited& awaited);
 
   /// Counts an operation of the stream that is no work, such as an allocation, and returns its position. Throws 900 on
   /// a capture.
@@ -160,7 +172,7 @@ class Streams {
   CompletionRef when_reached(Stream& stream, const Origin& origin, std::function<void()> at_end);
 
   [[nodiscard]] bool is_done(Stream& stream);
-  /// The same for the program: on true the host has seen the end of the work.
+  /// Whether the stream is done, for the program: on true the host has seen the end of the work.
   [[nodiscard]] bool query(Stream& stream);
   /// The waits of the host. After them the host has seen the end of the work. They return what comes before that point.
   Clock synchronize(Lock& lock, Stream& stream);
@@ -180,8 +192,8 @@ class Streams {
   Event& find_event(CUevent handle);
   void record(Event& event, Stream& stream, const Origin& origin);
   void wait_event(Stream& stream, const Event& event, const Origin& origin);
-  /// The same for all streams of a context, or of a green context (`group` is its view); those that are made later
-  /// wait, too. Throw 900 if one of them is capturing.
+  /// A record or a wait of all streams of a context, or of a green context (`group` is its view); those that are made
+  /// later wait, too. Throw 900 if one of them is capturing.
   void record_group(Event& event, Context& context, std::uint64_t group, const Origin& origin);
   void wait_group(Context& context, std::uint64_t group, const Event& event, const Origin& origin);
   /// Throws a violation if another process made the event and has destroyed it.
@@ -214,7 +226,7 @@ class Streams {
   /// Ends the streams and events of a context for the program, then finishes their work. Work behind a closed gate is
   /// dropped.
   void drop_context(Lock& lock, const Context& context);
-  /// The same for the streams of a green context; late calls on them return 709.
+  /// Ends the streams of a green context as drop_context(); late calls on them return 709.
   void drop_green(Lock& lock, std::uint64_t view);
 
   [[nodiscard]] const std::unordered_map<std::uint64_t, std::shared_ptr<Stream>>& all() const { return streams_; }
@@ -242,10 +254,10 @@ class Streams {
   /// Whether CUDA's default-stream rules order the two streams behind each other.
   [[nodiscard]] static bool is_legacy_pair(const Stream& one, const Stream& other);
   std::uint64_t next_position(Stream& stream);
-  /// The same for an operation that is no work: it is done at once if the host has seen all that comes before it.
+  /// The position of an operation that is no work: it is done at once if the host has seen all that comes before it.
   std::uint64_t next_moment(Stream& stream);
   /// Gives the work its place in the stream, and adds it to the queue.
-  void push(Stream& stream, Work work);
+  const Work& push(Stream& stream, Work&& work);
   [[nodiscard]] bool is_ready(const Stream& stream) const;
   [[nodiscard]] bool is_stuck(const Stream& stream) const;
   void check_will_end(const CompletionRef& completion) const;
@@ -274,8 +286,8 @@ class Streams {
   InFlight& in_flight_;
   Order& order_;
   Contexts& contexts_;
-  std::function<void(const Device&, const std::string&)> on_failure_;
-  std::function<void(const Work&)> on_queued_;
+  Ledger& ledger_;
+  std::vector<int>& faults_;
   /// Shared, because the worker of a stream, or a thread that steps or drops it, may use it after its last work.
   std::unordered_map<std::uint64_t, std::shared_ptr<Stream>> streams_;
   std::unordered_map<std::uint64_t, Event> events_;
@@ -285,7 +297,7 @@ class Streams {
   std::unordered_map<std::uint64_t, Reached> awaited_;        // by Stream::group(): by all its streams, later ones too
   std::unordered_set<std::uint64_t> closed_gates_;
   std::unordered_set<std::uint64_t> of_dropped_contexts_;  // handles whose late use is no violation
-  std::unordered_set<std::uint64_t> of_dropped_green_;     // the same for green contexts
+  std::unordered_set<std::uint64_t> of_dropped_green_;     // of green contexts that were dropped
   std::uint64_t next_stream_ = 1;
   std::uint64_t next_event_ = 1;
   std::uint64_t next_gate_ = 1;

@@ -18,15 +18,18 @@ constexpr std::chrono::seconds kIdleTime{1};
 
 }  // namespace
 
-void Streams::enqueue(Stream& stream, Work work) {
+void Streams::enqueue(Stream& stream, Work&& work) { static_cast<void>(enqueue_touching(stream, std::move(work))); }
+
+const Work& Streams::enqueue_touching(Stream& stream, Work&& work) {
   check_not_capturing(stream);
   if (!stream.is_manual()) start_worker(stream);  // before anything is queued: the system may refuse a thread
   for (auto& wait : implicit_waits(stream)) work.waits.push_back(std::move(wait));
-  push(stream, std::move(work));
+  const Work& queued = push(stream, std::move(work));
   wake_worker(stream);
+  return queued;
 }
 
-void Streams::push(Stream& stream, Work work) {
+const Work& Streams::push(Stream& stream, Work&& work) {
   work.completion->stream = &stream;
   work.stream = stream.handle;
   work.position = next_position(stream);
@@ -37,30 +40,31 @@ void Streams::push(Stream& stream, Work work) {
     for (const CompletionRef& wait : work.waits)
       if (is_pending(wait)) wait->waiting.push_back(owner_of(stream));
   auto queued = std::make_unique<Queued>(Queued{std::move(work), {}});
-  if (!queued->work.touches.empty()) on_queued_(queued->work);
   queued->place = in_flight_.add(queued->work);
-  stream.queue.push_back(std::move(queued));
+  return stream.queue.emplace_back(std::move(queued))->work;
 }
 
-void Streams::run_and_wait(Lock& lock, Stream& stream, Work work) {
-  const CompletionRef completion = work.completion;
+Streams::Awaited Streams::enqueue_awaited(Stream& stream, Work&& work) {
   const std::vector<CompletionRef> implicit = implicit_waits(stream);
-  if (!stream.queue.empty() || !implicit.empty()) {
-    // Asked first: work that writes to the caller's memory must not stay behind when the caller is refused.
-    check_will_end(stream.last);
-    for (const CompletionRef& wait : implicit) check_will_end(wait);
-    enqueue(stream, std::move(work));
-    const Clock point = stream.before;
-    wait(lock, completion);
-    order_.see(point);
-    return;
+  if (stream.queue.empty() && implicit.empty()) {
+    // Work that the calling thread runs is queued all the same, so that everybody sees it while it runs; `is_busy`
+    // keeps the stream's own worker away from it.
+    check_not_capturing(stream);
+    return {push(stream, std::move(work)), true};
   }
-  // Nothing is in the way: run it here. It is queued all the same, so that everybody sees it while it runs; `is_busy`
-  // keeps the stream's own worker away from it.
-  check_not_capturing(stream);
-  push(stream, std::move(work));
+  // Asked first: work that writes to the caller's memory must not stay behind when the caller is refused.
+  check_will_end(stream.last);
+  for (const CompletionRef& wait : implicit) check_will_end(wait);
+  return {enqueue_touching(stream, std::move(work)), false};
+}
+
+void Streams::finish(Lock& lock, Stream& stream, const Awaited& awaited) {
   const Clock point = stream.before;
-  run_first(lock, stream);
+  if (awaited.is_first) {
+    run_first(lock, stream);
+  } else {
+    wait(lock, CompletionRef(awaited.work.completion));
+  }
   order_.see(point);
 }
 
@@ -87,7 +91,9 @@ void Streams::run_first(Lock& lock, Stream& stream) {
   const std::string refusal = is_lost || !work.check ? "" : work.check();
   if (!refusal.empty()) {
     context->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
-    on_failure_(*stream.device, text(work.describe(), " on device ", stream.device->ordinal, ": ", refusal));
+    ledger_.note_warning(Origin{.call = "a stream"}, text(work.describe(), " on device ", stream.device->ordinal, ": ",
+                                                          refusal, "; its context is lost (sticky 700)"));
+    faults_.push_back(stream.device->number);
   } else if (work.body && !is_lost) {
     if (work.tells_host) order_.see(work.point);
     lock.unlock();

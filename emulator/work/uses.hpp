@@ -30,7 +30,7 @@ class Uses {
     return found == uses_.end() ? nullptr : found->label.get();
   }
 
-  /// The same for a call that comes after all that the host has seen.
+  /// The label of a use whose end the host has not seen; null if there is none.
   [[nodiscard]] const WorkLabel* find_unseen(const Order& order) const {
     return find_not([&](std::uint64_t stream, std::uint64_t position) { return order.has_seen(stream, position); });
   }
