@@ -58,7 +58,7 @@ def test_watching_pools_runs_from_top_to_bottom(tmp_path, monkeypatch):
 
 def test_the_tests_of_the_testing_guide_pass(pytester):
     pytester.makepyfile(code_of("testing_without_a_gpu.md"))
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=4)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=5)
 
 
 def test_using_a_pool_runs_from_top_to_bottom():
