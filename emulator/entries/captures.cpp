@@ -16,7 +16,7 @@ void capture_info(Session& session, CUstream stream, CUstreamCaptureStatus* stat
   required(status, "captureStatus");
   Driver& driver = session.driver;
   const Stream& found = driver.streams.find(stream);
-  driver.streams.check_not_implicit(found);
+  driver.streams.capture_rules.check_not_implicit(found);
   if (edges != nullptr && dependencies == nullptr) invalid("edgeData_out without dependencies_out");
   *status = found.capture_status();
   if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE) {
@@ -41,7 +41,7 @@ MEMLAKE_EXPORT CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStat
   return enter(Call::cuStreamIsCapturing, MEMLAKE_CALLER, [&](Session& session) {
     required(status, "captureStatus");
     const Stream& found = session.driver.streams.find(stream);
-    session.driver.streams.check_not_implicit(found);
+    session.driver.streams.capture_rules.check_not_implicit(found);
     *status = found.capture_status();
   });
 }

@@ -195,8 +195,8 @@ MEMLAKE_EXPORT CUresult cuCtxRecordEvent(CUcontext context, CUevent event) {
   return enter(Call::cuCtxRecordEvent, MEMLAKE_CALLER, [&](Session& session) {
     Context& whole = given_or_current(session, context);
     const std::uint64_t view = view_of(session, context);
-    auto& streams = session.driver.streams;
-    streams.record_group(streams.find_event(event), whole, view != 0 ? view : whole.handle, session.origin);
+    Events& events = session.driver.events;
+    events.record_group(events.find(event), whole, view != 0 ? view : whole.handle, session.origin);
   });
 }
 
@@ -204,8 +204,8 @@ MEMLAKE_EXPORT CUresult cuCtxWaitEvent(CUcontext context, CUevent event) {
   return enter(Call::cuCtxWaitEvent, MEMLAKE_CALLER, [&](Session& session) {
     Context& whole = given_or_current(session, context);
     const std::uint64_t view = view_of(session, context);
-    auto& streams = session.driver.streams;
-    streams.wait_group(whole, view != 0 ? view : whole.handle, streams.find_event(event), session.origin);
+    Events& events = session.driver.events;
+    events.wait_group(whole, view != 0 ? view : whole.handle, events.find(event), session.origin);
   });
 }
 

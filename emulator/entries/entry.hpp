@@ -106,7 +106,7 @@ CUresult enter(Call call, const void* caller, Body&& body, Need need = Need::ini
     const CountedCall counted(session, need);
     try {
       if (this_thread.has_error) forget_last_error();
-      if (is_unsafe_during_capture(call)) driver.streams.check_safe_during_captures();
+      if (is_unsafe_during_capture(call)) driver.streams.capture_rules.check_safe();
       if constexpr (std::is_void_v<decltype(body(session))>) {
         body(session);
         return CUDA_SUCCESS;

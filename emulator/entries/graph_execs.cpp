@@ -38,7 +38,7 @@ Exec& instantiate(Session& session, CUgraph handle, std::uint64_t flags, Instant
 }
 
 /// cuGraphUpload: it must be possible in the stream. The emulator needs no copy of the graph on a device.
-void upload(Session& session, Stream& stream) { session.driver.streams.check_not_capturing(stream); }
+void upload(Session& session, Stream& stream) { session.driver.streams.capture_rules.check_not_capturing(stream); }
 
 void set_params(Session& session, CUgraphExec exec, CUgraphNode node, NodeParams params) {
   Driver& driver = session.driver;
@@ -162,7 +162,7 @@ MEMLAKE_EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
     Driver& driver = session.driver;
     Exec& found = driver.execs.find(exec);
     Stream& queue = driver.streams.find(stream);
-    driver.streams.check_not_capturing(queue);
+    driver.streams.capture_rules.check_not_capturing(queue);
     driver.chunks.reclaim();
     driver.pools.reclaim();
     launch_graph(driver, found, queue, session.origin);

@@ -106,8 +106,8 @@ MEMLAKE_EXPORT CUresult cuGreenCtxRecordEvent(CUgreenCtx context, CUevent event)
   return enter(Call::cuGreenCtxRecordEvent, MEMLAKE_CALLER, [&](Session& session) {
     Driver& driver = session.driver;
     const GreenContext& green = find_alive(session, context);
-    driver.streams.record_group(driver.streams.find_event(event), *driver.contexts.find(green.primary), green.view,
-                                session.origin);
+    driver.events.record_group(driver.events.find(event), *driver.contexts.find(green.primary), green.view,
+                               session.origin);
   });
 }
 
@@ -115,8 +115,8 @@ MEMLAKE_EXPORT CUresult cuGreenCtxWaitEvent(CUgreenCtx context, CUevent event) {
   return enter(Call::cuGreenCtxWaitEvent, MEMLAKE_CALLER, [&](Session& session) {
     Driver& driver = session.driver;
     const GreenContext& green = find_alive(session, context);
-    driver.streams.wait_group(*driver.contexts.find(green.primary), green.view, driver.streams.find_event(event),
-                              session.origin);
+    driver.events.wait_group(*driver.contexts.find(green.primary), green.view, driver.events.find(event),
+                             session.origin);
   });
 }
 

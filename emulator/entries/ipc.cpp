@@ -66,7 +66,7 @@ MEMLAKE_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
 MEMLAKE_EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle* handle, CUevent event) {
   return enter(Call::cuIpcGetEventHandle, MEMLAKE_CALLER, [&](Session& session) {
     required(handle, "handle");
-    Streams::write_handle(session.driver.streams.find_event(event), handle);
+    Events::write_handle(session.driver.events.find(event), handle);
   });
 }
 
@@ -74,7 +74,7 @@ MEMLAKE_EXPORT CUresult cuIpcOpenEventHandle(CUevent* event, CUipcEventHandle ha
   return enter(Call::cuIpcOpenEventHandle, MEMLAKE_CALLER, [&](Session& session) {
     required(event, "event");
     Driver& driver = session.driver;
-    *event = as_handle(driver.streams.open_event(driver.contexts.current(), &handle, session.origin));
+    *event = as_handle(driver.events.open(driver.contexts.current(), &handle, session.origin));
   });
 }
 

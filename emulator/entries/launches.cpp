@@ -22,7 +22,7 @@ void launch(Session& session, CUfunction handle, const LaunchShape& shape, CUstr
            function.module->device->ordinal, ", the stream to another one of device ", stream.device->ordinal);
   check_shape(function, shape);
   std::vector<char> bytes = read_parameters(*function.image, parameters, extra);
-  for (CUevent event : attributes.events) driver.streams.find_event(event);
+  for (CUevent event : attributes.events) driver.events.find(event);
   if (driver.captures.is_capturing(stream)) {
     if (!attributes.events.empty())
       refuse(CUDA_ERROR_NOT_SUPPORTED, "a captured launch with an attribute that records an event is not emulated");
@@ -34,8 +34,7 @@ void launch(Session& session, CUfunction handle, const LaunchShape& shape, CUstr
   }
   driver.streams.enqueue(stream, skipped_work(function, session.origin));
   driver.skipped.count(driver.ledger, function, session.origin);
-  for (CUevent event : attributes.events)
-    driver.streams.record(driver.streams.find_event(event), stream, session.origin);
+  for (CUevent event : attributes.events) driver.events.record(driver.events.find(event), stream, session.origin);
 }
 
 Function& find_function(Session& session, CUfunction handle) {

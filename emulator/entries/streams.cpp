@@ -10,13 +10,13 @@ namespace {
 
 void record(Session& session, CUevent event, CUstream stream, unsigned flags) {
   Driver& driver = session.driver;
-  Event& found = driver.streams.find_event(event);
+  Event& found = driver.events.find(event);
   Stream& queue = driver.streams.find(stream);
   if (flags > CU_EVENT_RECORD_EXTERNAL) invalid("flags ", flags, " are not 0 or 1 (EXTERNAL)");
   const bool is_external = flags == CU_EVENT_RECORD_EXTERNAL;
   if (!driver.captures.is_capturing(queue)) {
     if (is_external) invalid("the flag EXTERNAL is only for captures");
-    return driver.streams.record(found, queue, session.origin);
+    return driver.events.record(found, queue, session.origin);
   }
   if (found.context != queue.context)
     refuse(CUDA_ERROR_INVALID_HANDLE, "the event belongs to another context than the stream");
@@ -30,20 +30,20 @@ void record(Session& session, CUevent event, CUstream stream, unsigned flags) {
 void wait(Session& session, CUstream stream, CUevent event, unsigned flags) {
   Driver& driver = session.driver;
   Stream& queue = driver.streams.find(stream);
-  Event& found = driver.streams.find_event(event);
+  Event& found = driver.events.find(event);
   if (flags > CU_EVENT_WAIT_EXTERNAL) invalid("flags ", flags, " are not 0 or 1 (EXTERNAL)");
   if (flags == CU_EVENT_WAIT_EXTERNAL) {
     if (!driver.captures.is_capturing(queue)) invalid("the flag EXTERNAL is only for captures");
     driver.captures.add(queue, EventWaitNode{found.handle}, session.origin);
   } else if (!driver.captures.wait(queue, found)) {
-    driver.streams.wait_event(queue, found, session.origin);
+    driver.events.wait(queue, found, session.origin);
   }
 }
 
 void elapsed(Session& session, float* milliseconds, CUevent start, CUevent end) {
   required(milliseconds, "milliseconds");
-  const Event& from = session.driver.streams.find_event(start);
-  const Event& to = session.driver.streams.find_event(end);
+  const Event& from = session.driver.events.find(start);
+  const Event& to = session.driver.events.find(end);
   for (const Event* event : {&from, &to}) {
     Captures::check_not_captured(*event);
     if (event->recorded == nullptr) refuse(CUDA_ERROR_INVALID_HANDLE, "an event was never recorded");
@@ -216,14 +216,13 @@ MEMLAKE_EXPORT CUresult cuEventCreate(CUevent* event, unsigned flags) {
   return enter(Call::cuEventCreate, MEMLAKE_CALLER, [&](Session& session) {
     required(event, "event");
     Driver& driver = session.driver;
-    *event = as_handle(driver.streams.create_event(driver.contexts.current(), flags, session.origin));
+    *event = as_handle(driver.events.create(driver.contexts.current(), flags, session.origin));
   });
 }
 
 MEMLAKE_EXPORT CUresult cuEventDestroy_v2(CUevent event) {
-  return enter(Call::cuEventDestroy_v2, MEMLAKE_CALLER, [&](Session& session) {
-    session.driver.streams.destroy_event(session.driver.streams.find_event(event));
-  });
+  return enter(Call::cuEventDestroy_v2, MEMLAKE_CALLER,
+               [&](Session& session) { session.driver.events.destroy(session.driver.events.find(event)); });
 }
 
 MEMLAKE_EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
@@ -237,19 +236,19 @@ MEMLAKE_EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, u
 
 MEMLAKE_EXPORT CUresult cuEventQuery(CUevent event) {
   return enter(Call::cuEventQuery, MEMLAKE_CALLER, [&](Session& session) {
-    auto& streams = session.driver.streams;
-    const Event& found = streams.find_event(event);
+    Events& events = session.driver.events;
+    const Event& found = events.find(event);
     Captures::check_not_captured(found);
-    return streams.query_event(found) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    return events.query(found) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   });
 }
 
 MEMLAKE_EXPORT CUresult cuEventSynchronize(CUevent event) {
   return enter(Call::cuEventSynchronize, MEMLAKE_CALLER, [&](Session& session) {
-    const Event& found = session.driver.streams.find_event(event);
+    const Event& found = session.driver.events.find(event);
     Captures::check_not_captured(found);
     const std::uint64_t context = found.context;
-    const Clock waited_for = session.driver.streams.synchronize_event(session.lock, found);
+    const Clock waited_for = session.driver.events.synchronize(session.lock, found);
     session.driver.contexts.check_alive(context);
     session.driver.pools.synchronized(waited_for);
   });

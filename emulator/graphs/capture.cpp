@@ -26,7 +26,7 @@ void Captures::begin(Stream& stream, CUstreamCaptureMode mode, const Origin& ori
   check_can_begin(stream);
   Graph& graph = graphs_.create(origin);
   ++graph.captures;
-  streams_.begin_capture(stream, mode, graph.handle, true, {});
+  streams_.capture_rules.begin(stream, mode, graph.handle, true, {});
 }
 
 void Captures::begin_into(Stream& stream, Graph& graph, const std::vector<Edge>& before, CUstreamCaptureMode mode) {
@@ -34,7 +34,7 @@ void Captures::begin_into(Stream& stream, Graph& graph, const std::vector<Edge>&
   CaptureTips tips;
   for (const Edge& edge : before) tips.push_back({edge.node->handle, edge.data});
   ++graph.captures;
-  streams_.begin_capture(stream, mode, graph.handle, false, std::move(tips));
+  streams_.capture_rules.begin(stream, mode, graph.handle, false, std::move(tips));
 }
 
 bool Captures::is_joined(const Stream& origin) {
@@ -75,7 +75,7 @@ Graph& Captures::end(Stream& stream) {
     refuse(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "the capture began in another stream and must end there");
   Graph* graph = graphs_.find_or_null(capture->graph);
   const bool is_whole = is_joined(stream);
-  streams_.end_capture(capture);
+  streams_.capture_rules.end(capture);
   if (capture->is_invalidated || graph == nullptr || !is_whole) {
     drop_graph(*capture);
     if (capture->is_invalidated || graph == nullptr)
@@ -92,7 +92,7 @@ void Captures::forget(Stream& stream) {
   const CaptureRef capture = stream.capture;
   if (capture == nullptr) return;
   if (capture->origin == stream.handle) {
-    streams_.end_capture(capture);
+    streams_.capture_rules.end(capture);
     drop_graph(*capture);
     return;
   }
@@ -101,7 +101,7 @@ void Captures::forget(Stream& stream) {
 }
 
 bool Captures::is_capturing(Stream& stream) {
-  streams_.check_usable(stream);
+  streams_.capture_rules.check_usable(stream);
   return stream.capture != nullptr;
 }
 
@@ -133,7 +133,7 @@ void Captures::record(Event& event, Stream& stream) {
 }
 
 bool Captures::wait(Stream& stream, Event& event) {
-  streams_.check_usable(stream);
+  streams_.capture_rules.check_usable(stream);
   if (stream.capture == nullptr) {
     if (event.capture == nullptr) return false;
     if (event.capture->has_ended)
@@ -166,7 +166,7 @@ void Captures::check_not_captured(const Event& event) {
 void Captures::update(Stream& stream, const CUgraphNode* nodes, const CUgraphEdgeData* data, std::size_t count,
                       unsigned flags) {
   if (stream.capture == nullptr) refuse(CUDA_ERROR_ILLEGAL_STATE, "the stream is not capturing");
-  streams_.check_usable(stream);
+  streams_.capture_rules.check_usable(stream);
   if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES) invalid("flags ", flags, " are not 0 (ADD) or 1 (SET)");
   CaptureTips tips;
   for (const Edge& edge : graphs_.dependencies(graph_of(stream), nodes, data, count))

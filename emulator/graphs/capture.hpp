@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graphs/graph.hpp"
-#include "work/stream.hpp"
+#include "work/event.hpp"
 
 namespace memlake::emulator {
 

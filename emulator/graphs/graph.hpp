@@ -12,7 +12,7 @@
 
 #include "graphs/graph_node.hpp"
 #include "graphs/user_object.hpp"
-#include "work/stream.hpp"
+#include "work/streams.hpp"
 
 namespace memlake::emulator {
 

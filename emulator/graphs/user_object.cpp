@@ -6,7 +6,7 @@
 
 #include "basics/handles.hpp"
 #include "system/signals_blocked.hpp"
-#include "work/stream.hpp"
+#include "work/streams.hpp"
 
 namespace memlake::emulator {
 

@@ -19,7 +19,7 @@
 #include "memory/arena.hpp"
 #include "pools/supply.hpp"
 #include "system/storage.hpp"
-#include "work/stream.hpp"
+#include "work/streams.hpp"
 #include "work/work.hpp"
 
 namespace memlake::emulator {

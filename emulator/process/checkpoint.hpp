@@ -11,7 +11,7 @@
 #include <span>
 
 #include "cuda/checkpoint_abi.hpp"
-#include "work/stream.hpp"
+#include "work/streams.hpp"
 
 namespace memlake::emulator {
 

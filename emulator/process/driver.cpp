@@ -137,6 +137,7 @@ void Driver::destroy_context(Lock& lock, Context& context) {
   if (context.is_primary) context.device->primary_context = 0;
   for (const auto& [handle, stream] : streams.all())
     if (stream->context == context.handle) captures.forget(*stream);
+  events.drop_context(context);
   streams.drop_context(lock, context);
   // Work of other contexts that runs on its memory now must end first; what is only queued fails when its turn comes.
   const auto is_its = [&](const auto& allocation) { return allocation.context == context.handle; };

@@ -33,8 +33,9 @@
 #include "process/caller_names.hpp"
 #include "process/checkpoint.hpp"
 #include "process/memory_map.hpp"
+#include "work/event.hpp"
 #include "work/order.hpp"
-#include "work/stream.hpp"
+#include "work/streams.hpp"
 #include "work/work.hpp"
 
 namespace memlake::emulator {
@@ -59,6 +60,7 @@ class Driver {
   PlainMemory plain{arena, devices.managed(), managed};
   Arrays arrays{plain};
   Streams streams{changed, mutex, in_flight, order, contexts, ledger, faults};
+  Events events{streams, order, contexts};
   Pools pools{devices, chunks, arena, in_flight, order, managed, streams};
   MemoryMap memory{mappings, plain, pools, arena};
   Modules modules{contexts, plain};

@@ -275,7 +275,7 @@ class Plan {
     return *driver_.contexts.find(handle);
   }
 
-  Event& find_event(std::uint64_t handle) { return driver_.streams.find_event(reinterpret_cast<CUevent>(handle)); }
+  Event& find_event(std::uint64_t handle) { return driver_.events.find(reinterpret_cast<CUevent>(handle)); }
 
   Driver& driver_;
   Exec& exec_;

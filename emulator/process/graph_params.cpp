@@ -144,7 +144,7 @@ NodeParams host_params(const CUDA_HOST_NODE_PARAMS& params) {
 }
 
 NodeParams event_params(Driver& driver, CUevent event, bool is_record) {
-  const std::uint64_t handle = driver.streams.find_event(event).handle;
+  const std::uint64_t handle = driver.events.find(event).handle;
   if (is_record) return EventRecordNode{handle};
   return EventWaitNode{handle};
 }

@@ -201,7 +201,7 @@ std::string Driver::write_json() {
       json.field("pending", stream.queue.size());
       write_origin(json, callers_, stream.made_by);
     });
-    write_all(json, "events", sorted(streams.events()), [&](const auto* entry) {
+    write_all(json, "events", sorted(events.all()), [&](const auto* entry) {
       json.field("handle", entry->second.handle);
       json.field("device", entry->second.device);
       json.field("flags", entry->second.flags);

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "system/signals_blocked.hpp"
-#include "work/stream.hpp"
+#include "work/streams.hpp"
 
 namespace memlake::emulator {
 
@@ -21,7 +21,7 @@ constexpr std::chrono::seconds kIdleTime{1};
 void Streams::enqueue(Stream& stream, Work&& work) { static_cast<void>(enqueue_touching(stream, std::move(work))); }
 
 const Work& Streams::enqueue_touching(Stream& stream, Work&& work) {
-  check_not_capturing(stream);
+  capture_rules.check_not_capturing(stream);
   if (!stream.is_manual()) start_worker(stream);  // before anything is queued: the system may refuse a thread
   for (auto& wait : implicit_waits(stream)) work.waits.push_back(std::move(wait));
   const Work& queued = push(stream, std::move(work));
@@ -49,7 +49,7 @@ Streams::Awaited Streams::enqueue_awaited(Stream& stream, Work&& work) {
   if (stream.queue.empty() && implicit.empty()) {
     // Work that the calling thread runs is queued all the same, so that everybody sees it while it runs; `is_busy`
     // keeps the stream's own worker away from it.
-    check_not_capturing(stream);
+    capture_rules.check_not_capturing(stream);
     return {push(stream, std::move(work)), true};
   }
   // Asked first: work that writes to the caller's memory must not stay behind when the caller is refused.
@@ -188,7 +188,7 @@ void Streams::wait(Lock& lock, const CompletionRef& completion) {
 }
 
 bool Streams::is_done(Stream& stream) {
-  check_not_capturing(stream);
+  capture_rules.check_not_capturing(stream);
   return !is_pending(stream.last) && implicit_waits(stream).empty();
 }
 
@@ -199,7 +199,7 @@ bool Streams::query(Stream& stream) {
 }
 
 Clock Streams::synchronize(Lock& lock, Stream& stream) {
-  check_not_capturing(stream);
+  capture_rules.check_not_capturing(stream);
   Clock point = before(stream);
   // What the stream would have to wait for is part of it: the legacy stream ends when the blocking streams do.
   const std::vector<CompletionRef> implicit = implicit_waits(stream);
@@ -310,7 +310,6 @@ void Streams::drop_context(Lock& lock, const Context& context) {
   for (const auto& [handle, stream] : streams_)
     if (stream->context == context.handle) dropped.push_back(stream);
   for (const auto& stream : dropped) of_dropped_contexts_.insert(stream->handle);
-  std::erase_if(events_, [&](const auto& entry) { return entry.second.context == context.handle; });
   finish_all(lock, dropped);
   see_ended(context.handle);
   of_gone_streams_.erase(context.handle);
