@@ -35,7 +35,7 @@ Work prepare(Session& session, Stream& stream, BatchCopy& one) {
                 box == &one.destination ? "destination" : "source");
   }
   Work work = copy_work(driver, session.origin, one.destination, one.source, one.extent);
-  driver.pools.check_made(stream, work.touches);
+  driver.pools.allocations().check_made(driver.streams.before(stream), work.touches);
   return work;
 }
 

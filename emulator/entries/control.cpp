@@ -100,7 +100,7 @@ MEMLAKE_CONTROL int memlakeEmulatorLaunch(void* stream, const char* name, const 
       return;
     }
     Work work = declared_work(driver, name, session.origin, touches, queue.context);
-    driver.pools.check_made(queue, work.touches);
+    driver.pools.allocations().check_made(driver.streams.before(queue), work.touches);
     std::string gone;
     for (const Touch& touch : work.touches)
       if (gone.empty()) gone = driver.memory.why_gone(touch);

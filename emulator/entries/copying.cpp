@@ -72,7 +72,7 @@ void copy(Session& session, CUstream handle, Box destination, Box source, const 
   check_place(driver, destination.place, written.size, true, "destination");
   check_place(driver, source.place, read.size, false, "source");
   Work work = copy_work(driver, session.origin, destination, source, extent);
-  driver.pools.check_made(stream, work.touches);
+  driver.pools.allocations().check_made(driver.streams.before(stream), work.touches);
   if (completes != Completes::before_return && is_pageable(driver, source.place, read.size) &&
       driver.memory.has_bytes(written.address, written.size))
     stage_source(driver, work, destination, source, extent);
@@ -114,7 +114,7 @@ void fill(Session& session, CUstream handle, Box destination, unsigned value, un
   const Touch written{address, extent.span(destination), true};
   check_place(driver, destination.place, written.size, true, "destination");
   Work work = fill_work(driver, session.origin, destination, value, element, extent);
-  driver.pools.check_made(stream, work.touches);
+  driver.pools.allocations().check_made(driver.streams.before(stream), work.touches);
   Device& writer = *stream.device;
   // Memsets, also the ones without a stream, do not wait (unless the target is host memory).
   if (driver.memory.is_device_address(address) && !syncs(driver, *destination.place.context, written, completes)) {

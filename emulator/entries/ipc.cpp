@@ -17,7 +17,7 @@ MEMLAKE_EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr ad
     Driver& driver = session.driver;
     if (driver.mappings.find_reservation(address) != nullptr)
       invalid("legacy IPC does not work on virtual memory; export the chunk instead (cuMemExportToShareableHandle)");
-    if (driver.pools.find_allocation(address) != nullptr)
+    if (driver.pools.allocations().find(address) != nullptr)
       invalid("legacy IPC does not work on pool memory; use cuMemPoolExportPointer on a pool made for export");
     const Allocation* found = driver.plain.find(address);
     if (found == nullptr) invalid("nothing is allocated at ", Hex{address});

@@ -28,7 +28,7 @@ PageHome checked_home(Driver& driver, const CUmemLocation& location) {
 
 void enqueue_on_ranges(Session& session, Stream& stream, std::vector<Touch> touches) {
   Driver& driver = session.driver;
-  driver.pools.check_made(stream, touches);
+  driver.pools.allocations().check_made(driver.streams.before(stream), touches);
   driver.enqueue(stream, Work{.name = session.origin.call, .origin = session.origin, .touches = std::move(touches)});
 }
 

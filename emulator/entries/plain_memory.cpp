@@ -79,7 +79,7 @@ MEMLAKE_EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
     Driver& driver = session.driver;
     driver.contexts.current();
     if (address == 0) return;
-    if (const PoolAllocation* pooled = driver.pools.find_allocation(address);
+    if (const PoolAllocation* pooled = driver.pools.allocations().find(address);
         pooled != nullptr && pooled->address == address)
       return driver.pools.free_now(*pooled);
     const Allocation* allocation = driver.plain.find(address);
@@ -106,7 +106,7 @@ MEMLAKE_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* size,
     };
     if (const Mapping* mapping = session.driver.mappings.find(address)) return tell(mapping->address, mapping->size);
     if (const Allocation* found = session.driver.plain.find(address)) return tell(found->address, found->size);
-    if (const PoolAllocation* pooled = session.driver.pools.find_allocation(address))
+    if (const PoolAllocation* pooled = session.driver.pools.allocations().find(address))
       return tell(pooled->address, pooled->size);
     if (const HostAllocation* host = session.driver.plain.find_host(address)) return tell(host->address, host->size);
     invalid("nothing is allocated or mapped at ", Hex{address});

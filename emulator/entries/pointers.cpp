@@ -23,7 +23,7 @@ struct Found {
       : mapping(driver.mappings.find(address)),
         allocation(driver.plain.find(address)),
         host(driver.plain.find_host(address)),
-        pooled(driver.pools.find_allocation(address)),
+        pooled(driver.pools.allocations().find(address)),
         reservation(driver.mappings.find_reservation(address)) {}
 
   [[nodiscard]] bool is_nothing() const { return !is_memory() && reservation == nullptr; }

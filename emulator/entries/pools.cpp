@@ -3,6 +3,7 @@
 #include <climits>
 
 #include "entries/entry.hpp"
+#include "pools/pool_attributes.hpp"
 #include "process/graph_params.hpp"
 
 namespace memlake::emulator {
@@ -124,14 +125,13 @@ MEMLAKE_EXPORT CUresult cuMemPoolDestroy(CUmemoryPool pool) {
 }
 
 MEMLAKE_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
-  return enter(Call::cuMemPoolSetAttribute, MEMLAKE_CALLER, [&](Session& session) {
-    session.driver.pools.set_attribute(session.driver.pools.find(pool), attribute, value);
-  });
+  return enter(Call::cuMemPoolSetAttribute, MEMLAKE_CALLER,
+               [&](Session& session) { set_attribute(session.driver.pools.find(pool), attribute, value); });
 }
 
 MEMLAKE_EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value) {
   return enter(Call::cuMemPoolGetAttribute, MEMLAKE_CALLER,
-               [&](Session& session) { Pools::get_attribute(session.driver.pools.find(pool), attribute, value); });
+               [&](Session& session) { get_attribute(session.driver.pools.find(pool), attribute, value); });
 }
 
 MEMLAKE_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
@@ -178,7 +178,7 @@ MEMLAKE_EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
       driver.captures.add(in_order_of, free_params(driver, graph, address), session.origin);
       return;
     }
-    const PoolAllocation* from_pool = driver.pools.find_allocation(address);
+    const PoolAllocation* from_pool = driver.pools.allocations().find(address);
     if (from_pool != nullptr && from_pool->address == address)
       return driver.pools.free(*from_pool, in_order_of, session.origin);
     const Allocation* plain = driver.plain.find(address);

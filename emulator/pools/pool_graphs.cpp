@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "pools/pool.hpp"
+#include "pools/pools.hpp"
 
 namespace memlake::emulator {
 
@@ -33,7 +33,6 @@ void Pools::begin_graph_allocation(const GraphRangeRef& range, const Stream& str
   PoolAllocation allocation{.address = range->address(),
                             .size = range->size(),
                             .pool = &pool,
-                            .id = next_id_++,
                             .block = range->address(),
                             .block_size = range->extent(),
                             .stream = stream.handle,
@@ -43,15 +42,13 @@ void Pools::begin_graph_allocation(const GraphRangeRef& range, const Stream& str
                             .made_by = origin,
                             .range = range};
   ++pool.live;
-  allocations_.emplace(range->address(), std::move(allocation));
+  allocations_.add(std::move(allocation));
 }
 
 std::function<void()> Pools::begin_graph_free(const PoolAllocation& allocation) {
   const std::uint64_t id = allocation.id;
-  const std::uint64_t address = allocation.address;
   --allocation.pool->live;
-  leaving_.emplace(id, std::move(allocations_.at(address)));
-  allocations_.erase(address);
+  allocations_.begin_leaving(allocations_.take(allocation.address));
   return [this, id] { leave(id); };
 }
 

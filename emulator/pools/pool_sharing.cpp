@@ -5,7 +5,7 @@
 #include <array>
 #include <cstring>
 
-#include "pools/pool.hpp"
+#include "pools/pools.hpp"
 #include "system/kernel_limits.hpp"
 
 namespace memlake::emulator {
@@ -79,14 +79,13 @@ Pool& Pools::import_pool(int fd, CUmemAllocationHandleType type, std::uint64_t f
 }
 
 CUmemPoolPtrExportData Pools::export_pointer(std::uint64_t address) {
-  const auto found = allocations_.find(address);
-  if (found == allocations_.end()) invalid("no allocation of a pool starts at ", Hex{address});
-  const PoolAllocation& allocation = found->second;
-  const Pool& pool = *allocation.pool;
+  const PoolAllocation* allocation = allocations_.find_start(address);
+  if (allocation == nullptr) invalid("no allocation of a pool starts at ", Hex{address});
+  const Pool& pool = *allocation->pool;
   if (pool.is_imported()) invalid("imported memory is exported by the process that allocated it");
   if (pool.props.handleTypes == CU_MEM_HANDLE_TYPE_NONE)
     invalid("the memory at ", Hex{address}, " is from a pool that was not made for export (handleTypes is 0)");
-  const ExportedPointer exported{kMagic, pool.identity, pool.memory->offset_in_file(address), allocation.size};
+  const ExportedPointer exported{kMagic, pool.identity, pool.memory->offset_in_file(address), allocation->size};
   CUmemPoolPtrExportData data{};
   std::memcpy(&data, &exported, sizeof exported);
   return data;
@@ -131,7 +130,6 @@ std::uint64_t Pools::import_pointer(Pool& pool, const CUmemPoolPtrExportData& da
   PoolAllocation made{.address = *block + skipped,
                       .size = exported.size,
                       .pool = &pool,
-                      .id = next_id_++,
                       .block = *block,
                       .block_size = length,
                       .stream = 0,
@@ -141,7 +139,7 @@ std::uint64_t Pools::import_pointer(Pool& pool, const CUmemPoolPtrExportData& da
                       .made_by = origin,
                       .file_offset = exported.offset,
                       .charged = charged};
-  return allocations_.emplace(made.address, std::move(made)).first->first;
+  return allocations_.add(std::move(made)).address;
 }
 
 }  // namespace memlake::emulator

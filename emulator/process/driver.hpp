@@ -29,7 +29,7 @@
 #include "memory/managed_pages.hpp"
 #include "memory/mapping.hpp"
 #include "memory/plain_memory.hpp"
-#include "pools/pool.hpp"
+#include "pools/pools.hpp"
 #include "process/caller_names.hpp"
 #include "process/checkpoint.hpp"
 #include "process/memory_map.hpp"

@@ -80,7 +80,7 @@ class Plan {
 
   [[nodiscard]] bool is_live(const GraphRange& range) const {
     if (const auto found = live_.find(&range); found != live_.end()) return found->second;
-    const PoolAllocation* allocation = driver_.pools.find_allocation(range.address());
+    const PoolAllocation* allocation = driver_.pools.allocations().find(range.address());
     return allocation != nullptr && allocation->range.get() == &range;
   }
 
@@ -211,9 +211,9 @@ class Plan {
   }
 
   void add_free(const GraphRangeRef& range, std::optional<std::pair<const ExecGraph*, std::size_t>> place) {
-    const PoolAllocation* live = driver_.pools.find_allocation(range->address());
+    const PoolAllocation* live = driver_.pools.allocations().find(range->address());
     if (live != nullptr && live->range == range && !live_.contains(range.get()))
-      driver_.pools.check_free(*live, before_);
+      driver_.pools.allocations().check_free(*live, before_);
     const auto leave = std::make_shared<std::function<void()>>();
     Work marker{.name = text(origin_.call, ", a free node"), .origin = origin_, .at_end = [leave] {
                   if (*leave) (*leave)();
@@ -223,12 +223,12 @@ class Plan {
     if (place) frees_[next_position()] = *place;
     live_[range.get()] = false;
     steps_.push_back({std::move(marker), [this, leave, range] {
-                        *leave = driver_.pools.begin_graph_free(*driver_.pools.find_allocation(range->address()));
+                        *leave = driver_.pools.begin_graph_free(*driver_.pools.allocations().find(range->address()));
                       }});
   }
 
   void add_transfer(Work work, const ExecGraph& graph, std::size_t place) {
-    driver_.pools.check_made(before_, work.touches);
+    driver_.pools.allocations().check_made(before_, work.touches);
     for (const Touch& touch : work.touches) check_order_in_graph(touch, graph, place);
     steps_.push_back({std::move(work)});
   }

@@ -174,7 +174,7 @@ std::string Driver::write_json() {
       });
       write_origin(json, callers_, pool.made_by);
     });
-    write_all(json, "pool_allocations", pools.allocations(), [&](const auto& entry) {
+    write_all(json, "pool_allocations", pools.allocations().all(), [&](const auto& entry) {
       const PoolAllocation& allocation = entry.second;
       json.field("address", allocation.address);
       json.field("size", allocation.size);
@@ -293,7 +293,7 @@ std::string Driver::write_text() {
     line("still allocated:", address, allocation.size, allocation.made_by);
   for (const auto& [handle, pool] : pools.all())
     if (!pool->is_default && pool->graphs == nullptr) line("still there: pool", handle, pool->held(), pool->made_by);
-  for (const auto& [address, allocation] : pools.allocations())
+  for (const auto& [address, allocation] : pools.allocations().all())
     line(allocation.range == nullptr ? "still allocated from a pool:" : "still allocated by a graph:", address,
          allocation.size, allocation.made_by);
   for (const auto& [handle, graph] : graphs.all())

@@ -22,7 +22,7 @@ MemoryMap::Step MemoryMap::look(std::uint64_t address, Moment moment) const {
     const auto part = std::ranges::find_if(mapping->parts, [&](const auto& p) { return address - p.address < p.size; });
     return {.end = part->address + part->size, .mapping = mapping, .part = &*part};
   }
-  if (const PoolAllocation* pooled = pools_.find_allocation(address))
+  if (const PoolAllocation* pooled = pools_.allocations().find(address))
     return {.end = pooled->address + pooled->size, .pooled = pooled};
   const Allocation* allocation = moment == Moment::call ? plain_.find(address) : plain_.find_for_work(address);
   if (allocation != nullptr) return {.end = allocation->address + allocation->size, .allocation = allocation};
@@ -53,12 +53,12 @@ bool MemoryMap::is_device_reachable(std::uint64_t address) const {
 
 bool MemoryMap::is_device_address(std::uint64_t address) const {
   if (!arena_.contains(address)) return false;
-  const PoolAllocation* pooled = pools_.find_allocation(address);
+  const PoolAllocation* pooled = pools_.allocations().find(address);
   return pooled == nullptr || !pooled->pool->is_host();
 }
 
 bool MemoryMap::is_pinned(std::uint64_t address, std::uint64_t size) const {
-  if (const PoolAllocation* pooled = pools_.find_allocation(address))
+  if (const PoolAllocation* pooled = pools_.allocations().find(address))
     return pooled->pool->is_host() && pooled->contains(address, size);
   const HostAllocation* host = plain_.find_host(address);
   return host != nullptr && address + size <= host->address + host->size;
@@ -87,8 +87,8 @@ std::string MemoryMap::why_not_pooled(const Context& context, const PoolAllocati
 
 std::string MemoryMap::why_gone(const Touch& touch) const {
   const bool was_plain = plain_.find(touch.address) == nullptr && plain_.find_for_work(touch.address) != nullptr;
-  const bool was_pooled =
-      pools_.find_allocation(touch.address) == nullptr && pools_.find_leaving(touch.address, touch.size) != nullptr;
+  const bool was_pooled = pools_.allocations().find(touch.address) == nullptr &&
+                          pools_.allocations().find_leaving(touch.address, touch.size) != nullptr;
   return was_plain || was_pooled ? text("the memory at ", Hex{touch.address}, " was freed before (cuMemFreeAsync)")
                                  : "";
 }
@@ -142,7 +142,7 @@ std::string MemoryMap::why_not(const Context& context, const Touch& touch, bool 
   const std::uint64_t end = touch.address + touch.size;
   if (end < touch.address) return text("the range at ", Hex{touch.address}, " wraps around");
   if (moment == Moment::work)
-    if (const PoolAllocation* leaving = pools_.find_leaving(touch.address, touch.size))
+    if (const PoolAllocation* leaving = pools_.allocations().find_leaving(touch.address, touch.size))
       return why_not_pooled(context, *leaving, touch, is_kernel);
   const Chunk* before = nullptr;
   for (std::uint64_t at = touch.address; at < end;) {
@@ -210,7 +210,7 @@ std::uint64_t MemoryMap::bytes_at(const Step& step, std::uint64_t address) {
 std::vector<Stretch> MemoryMap::stretches(std::uint64_t address, std::uint64_t size) const {
   std::vector<Stretch> found;
   const std::uint64_t end = address + size;
-  if (const PoolAllocation* leaving = pools_.find_leaving(address, size))
+  if (const PoolAllocation* leaving = pools_.allocations().find_leaving(address, size))
     return {{address, size, leaving->pool->has_bytes ? address : 0}};
   for (std::uint64_t at = address; at < end;) {
     const Step step = look(at, Moment::work);

@@ -8,7 +8,7 @@
 
 #include "memory/mapping.hpp"
 #include "memory/plain_memory.hpp"
-#include "pools/pool.hpp"
+#include "pools/pools.hpp"
 
 namespace memlake::emulator {
 

@@ -1,11 +1,10 @@
 // Allocations and frees of pools in stream order, and the release of memory when the host has waited.
 
 #include <algorithm>
-#include <iterator>
 #include <vector>
 
 #include "basics/rounding.hpp"
-#include "pools/pool.hpp"
+#include "pools/pools.hpp"
 #include "system/kernel_limits.hpp"
 
 namespace memlake::emulator {
@@ -55,7 +54,6 @@ std::uint64_t Pools::allocate(Pool& pool, std::uint64_t bytes, Stream& stream, c
   PoolAllocation made{.address = taken.block + offset,
                       .size = bytes,
                       .pool = &pool,
-                      .id = next_id_++,
                       .block = taken.block,
                       .block_size = taken.size,
                       .stream = stream.handle,
@@ -67,33 +65,12 @@ std::uint64_t Pools::allocate(Pool& pool, std::uint64_t bytes, Stream& stream, c
   if (pool.is_managed())
     if (const PageHome home = home_of(pool.props.location); !home.is_none())
       pages_.set_preferred(made.block, made.block_size, home);
-  return allocations_.emplace(made.address, std::move(made)).first->first;
-}
-
-void Pools::check_not_imported_elsewhere(const PoolAllocation& allocation) const {
-  const Pool& pool = *allocation.pool;
-  if (!pool.is_exported || pool.memory == nullptr) return;
-  if (is_used_elsewhere(pool.file->fd(), pool.memory->offset_in_file(allocation.address), allocation.size))
-    violate("the memory at ", Hex{allocation.address}, " is still imported somewhere; the importer must free it first");
-}
-
-void Pools::check_free(const PoolAllocation& allocation, const Clock& before) const {
-  if (allocation.pool->relaxes(Switch::inflight_unmap)) return;
-  const auto is_before = [&](std::uint64_t stream, std::uint64_t position) {
-    return order_.has_seen(stream, position) || before.covers(stream, position);
-  };
-  if (!is_before(allocation.stream, allocation.position))
-    violate("the memory at ", Hex{allocation.address}, " is freed in a stream that does not wait for the stream it ",
-            "was allocated in; record an event there and wait for it here");
-  if (const WorkLabel* user = allocation.uses.find_not(is_before))
-    violate("the memory at ", Hex{allocation.address}, " is freed in a stream that does not wait for ",
-            user->describe(), ", which uses it; record an event behind that work and wait for it here");
-  check_not_imported_elsewhere(allocation);
+  return allocations_.add(std::move(made)).address;
 }
 
 void Pools::free(const PoolAllocation& allocation, Stream& stream, const Origin& origin) {
   Pool& pool = *allocation.pool;
-  check_free(allocation, streams_.before(stream));
+  allocations_.check_free(allocation, streams_.before(stream));
   const std::uint64_t id = allocation.id;
   const std::uint64_t address = allocation.address;
   begin_leaving(allocation);
@@ -101,10 +78,10 @@ void Pools::free(const PoolAllocation& allocation, Stream& stream, const Origin&
   try {
     completion = streams_.when_reached(stream, origin, [this, id] { leave(id); });
   } catch (...) {
-    leaving_.erase(id);
+    allocations_.end_leaving(id);
     throw;
   }
-  const PoolAllocation gone = std::move(allocations_.at(address));
+  const PoolAllocation gone = allocations_.take(address);
   end(gone);
   if (pool.memory != nullptr)
     pool.memory->give_back(gone.block, PendingFree{stream.handle, stream.position, stream.context, completion});
@@ -116,28 +93,25 @@ void Pools::free(const PoolAllocation& allocation, Stream& stream, const Origin&
 /// The program has the memory no more.
 void Pools::end(const PoolAllocation& gone) {
   if (gone.pool->is_managed()) pages_.forget(gone.block, gone.block_size);
-  allocations_.erase(gone.address);
   --gone.pool->live;
 }
 
 void Pools::begin_leaving(const PoolAllocation& allocation) {
-  PoolAllocation& leaving = leaving_.emplace(allocation.id, allocation).first->second;
+  PoolAllocation& leaving = allocations_.begin_leaving(allocation);
   if (allocation.pool->relaxes(Switch::inflight_unmap))
     leaving.users = in_flight_.users_of(allocation.address, allocation.size);
 }
 
 /// The stream has come to the free.
 void Pools::leave(std::uint64_t id) {
-  const auto found = leaving_.find(id);
-  if (found == leaving_.end()) return;  // its device was closed meanwhile
-  const auto& users = found->second.users;
+  const PoolAllocation* leaving = allocations_.leaving(id);
+  if (leaving == nullptr) return;  // its device was closed meanwhile
+  const auto& users = leaving->users;
   if (const auto user = std::ranges::find_if(users, is_pending); user != users.end()) {
     (*user)->then.push_back([this, id] { leave(id); });
     return;
   }
-  const PoolAllocation gone = std::move(found->second);
-  leaving_.erase(found);
-  finish_free(gone);
+  finish_free(allocations_.end_leaving(id));
 }
 
 void Pools::free_now(const PoolAllocation& allocation) {
@@ -149,7 +123,7 @@ void Pools::free_now(const PoolAllocation& allocation) {
               ", which uses it; cuMemFree does not wait where memory comes from a pool: ", "synchronise first");
     check_not_imported_elsewhere(allocation);
   }
-  const PoolAllocation gone = allocation;
+  const PoolAllocation gone = allocations_.take(allocation.address);
   end(gone);
   // Its allocation may not have had its turn yet; the next user comes after that.
   std::optional<PendingFree> after;
@@ -170,32 +144,6 @@ void Pools::finish_free(const PoolAllocation& gone) {
     arena_.addresses().give_back(gone.block, gone.block_size);
   }
   end_if_unused(pool);
-}
-
-const PoolAllocation* Pools::find_allocation(std::uint64_t address) const {
-  auto next = allocations_.upper_bound(address);
-  if (next == allocations_.begin()) return nullptr;
-  const PoolAllocation& candidate = std::prev(next)->second;
-  return address - candidate.address < candidate.size ? &candidate : nullptr;
-}
-
-const PoolAllocation* Pools::find_leaving(std::uint64_t address, std::uint64_t size) const {
-  for (const auto& [id, allocation] : leaving_)
-    if (allocation.contains(address, size)) return &allocation;
-  return nullptr;
-}
-
-void Pools::check_made(const Clock& before, std::span<const Touch> touches) const {
-  if (allocations_.empty()) return;
-  for (const Touch& touch : touches) {
-    const PoolAllocation* allocation = find_allocation(touch.address);
-    if (allocation == nullptr || allocation->pool->relaxes(Switch::inflight_unmap)) continue;
-    if (!order_.has_seen(allocation->stream, allocation->position) &&
-        !before.covers(allocation->stream, allocation->position))
-      violate("the memory at ", Hex{touch.address}, " is used in a stream that does not wait for the stream it was ",
-              "allocated in, which may not have come to the allocation (call ", allocation->made_by.sequence,
-              "); record an event there and wait for it here");
-  }
 }
 
 void Pools::release_by_thresholds() {

@@ -1,6 +1,6 @@
 // The pools: creation and destruction, default and current pools, attributes and access rights.
 
-#include "pools/pool.hpp"
+#include "pools/pools.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -55,29 +55,6 @@ void check_fields(const CUmemPoolProps& props, int driver_version) {
   if ((props.usage & ~kUsageHwDecompress) != 0) invalid("usage ", props.usage, " is unknown (zero the whole struct)");
   for (const unsigned char byte : props.reserved)
     if (byte != 0) invalid("a reserved byte of the pool properties is not 0 (zero the whole struct)");
-}
-
-bool is_switch(CUmemPool_attribute attribute) {
-  return attribute >= CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES &&
-         attribute <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
-}
-
-int& switch_of(ReuseSwitches& switches, CUmemPool_attribute attribute) {
-  if (attribute == CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES) return switches.follow_event_dependencies;
-  if (attribute == CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC) return switches.allow_opportunistic;
-  return switches.allow_internal_dependencies;
-}
-
-template <class T>
-T read(const void* value) {
-  T number{};
-  std::memcpy(&number, value, sizeof number);
-  return number;
-}
-
-template <class T>
-void put(void* value, T number) {
-  std::memcpy(value, &number, sizeof number);
 }
 
 }  // namespace
@@ -166,8 +143,9 @@ void Pools::destroy(Pool& pool) {
 
 void Pools::end_if_unused(Pool& pool) {
   if (!pool.is_destroyed || pool.live > 0) return;
-  const bool is_leaving = std::ranges::any_of(leaving_, [&](const auto& entry) { return entry.second.pool == &pool; });
-  if (is_leaving || (pool.memory != nullptr && (!pool.memory->is_idle() || pool.memory->is_in_use()))) return;
+  if (allocations_.is_leaving(pool) ||
+      (pool.memory != nullptr && (!pool.memory->is_idle() || pool.memory->is_in_use())))
+    return;
   pools_.erase(pool.handle);
 }
 
@@ -214,59 +192,6 @@ void Pools::set_current(const CUmemLocation& location, CUmemAllocationType type,
 
 bool Pools::is_current(const Pool& pool) const {
   return std::ranges::any_of(slots_, [&](const auto& entry) { return entry.second.current == &pool; });
-}
-
-void Pools::set_attribute(Pool& pool, CUmemPool_attribute attribute, const void* value) {
-  if (value == nullptr) invalid("value is NULL");
-  if (is_switch(attribute)) {
-    switch_of(pool.switches, attribute) = read<int>(value) != 0 ? 1 : 0;
-    return;
-  }
-  switch (attribute) {
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-      pool.release_threshold = read<std::uint64_t>(value);
-      return;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-      invalid("attribute ", +attribute, " is read-only: it says what the pool has. To hold memory back, set ",
-              "RELEASE_THRESHOLD (4); to limit the pool, give it a maxSize when it is made");
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-      if (read<std::uint64_t>(value) != 0)
-        invalid("attribute ", +attribute, " is a high-water mark, not a limit: it can only be reset, with the value 0");
-      if (pool.memory == nullptr) {
-        pool.imported_high = pool.imported_bytes;
-      } else if (attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) {
-        pool.memory->reset_held_high();
-      } else {
-        pool.memory->reset_used_high();
-      }
-      return;
-    default:
-      invalid("pool attribute ", +attribute, " is unknown");
-  }
-}
-
-void Pools::get_attribute(const Pool& pool, CUmemPool_attribute attribute, void* value) {
-  if (value == nullptr) invalid("value is NULL");
-  if (is_switch(attribute)) {
-    ReuseSwitches switches = pool.switches;
-    return put(value, switch_of(switches, attribute));
-  }
-  switch (attribute) {
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-      return put(value, pool.release_threshold);
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-      return put(value, pool.held());
-    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-      return put(value, pool.used());
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-      return put(value, pool.memory != nullptr ? pool.memory->held_high() : pool.imported_high);
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-      return put(value, pool.memory != nullptr ? pool.memory->used_high() : pool.imported_high);
-    default:
-      invalid("pool attribute ", +attribute, " is unknown");
-  }
 }
 
 void Pools::trim(Pool& pool, std::uint64_t keep) {
@@ -316,15 +241,8 @@ unsigned Pools::access(const Pool& pool, const CUmemLocation& location) {
 }
 
 void Pools::drop_device(const Device& device) {
-  const auto is_its = [&](const auto& entry) { return entry.second.pool->device == &device; };
-  std::erase_if(leaving_, is_its);
-  for (auto at = allocations_.begin(); at != allocations_.end();) {
-    const auto entry = at++;
-    if (!is_its(*entry)) continue;
-    const PoolAllocation gone = std::move(entry->second);
-    allocations_.erase(entry);
+  for (const PoolAllocation& gone : allocations_.drop_device(device))
     if (gone.pool->is_imported()) finish_free(gone);
-  }
   std::erase_if(slots_, [&](const auto& entry) { return entry.second.by_default->device == &device; });
   if (const auto found = graph_pools_.find(device.ordinal); found != graph_pools_.end()) {
     found->second->graphs->close();
@@ -334,7 +252,7 @@ void Pools::drop_device(const Device& device) {
 }
 
 bool Pools::is_in_use(const Device& device) const {
-  const bool is_imported_used = std::ranges::any_of(allocations_, [&](const auto& entry) {
+  const bool is_imported_used = std::ranges::any_of(allocations_.all(), [&](const auto& entry) {
     const PoolAllocation& allocation = entry.second;
     return allocation.pool->device == &device && allocation.pool->is_imported() &&
            in_flight_.user_of(allocation.address, allocation.size, true) != nullptr;
