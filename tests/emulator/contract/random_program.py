@@ -43,9 +43,10 @@ PRELUDE: tuple[Step, ...] = (
 
 
 class RandomProgram:
-    """One program. `mode` is that of its captures which are not relaxed."""
+    """One program. `mode` is that of its captures which are not relaxed. `is_alone`: no other program runs meanwhile.
+    If one does, freed addresses are not used again: the driver may have given them to the other program."""
 
-    def __init__(self, world: World, expect: Expectations, is_strict: bool, mode: int) -> None:
+    def __init__(self, world: World, expect: Expectations, is_strict: bool, mode: int, *, is_alone: bool) -> None:
         self.world, self.driver, self.expect, self.mode = world, world.driver, expect, mode
         self.model = StreamModel(is_strict, world.free_at_start[world.device])
         self.graph_steps = GraphSteps(world)
@@ -53,6 +54,7 @@ class RandomProgram:
         self.ended_streams: list[int] = []
         self.events: list[tuple[int, frozenset[int]]] = []
         self.ended_events: list[int] = []
+        self.is_alone = is_alone
         self.ended_addresses: list[int] = [NOWHERE]
         self.graphs: list[tuple[int, list[Node], list[int]]] = []  # handle, nodes, handles of the nodes
         self.execs: list[tuple[int, list[Node]]] = []
@@ -200,7 +202,7 @@ class RandomProgram:
         if self.model.is_strict or not self.model.is_racy_free(None, address):
             want = self.model.free(address)
             if self._compare("cuMemFree", self.driver.cuMemFree(address), want) and address:
-                self.ended_addresses.append(address)
+                self._note_ended(address)
 
     def _free_async(self, choice: int, which: int, *_: int) -> None:
         entry, address = self._stream(which, captures=False), self._start(choice)
@@ -208,6 +210,10 @@ class RandomProgram:
             return
         want = self.model.free_async(entry[1], address)
         if self._compare("cuMemFreeAsync", self.driver.cuMemFreeAsync(address, entry[0]), want):
+            self._note_ended(address)
+
+    def _note_ended(self, address: int) -> None:
+        if self.is_alone:
             self.ended_addresses.append(address)
 
     def _start(self, choice: int) -> int:
@@ -413,6 +419,6 @@ KINDS = tuple(
     if name.startswith("_")
     and not name.startswith("__")
     and name not in {"_compare", "_stream", "_range", "_clear", "_start", "_may_use", "_function", "_is_capturable"}
-    and name not in {"_is_live", "_end"}
+    and name not in {"_is_live", "_end", "_note_ended"}
 )
 """The names of all steps."""

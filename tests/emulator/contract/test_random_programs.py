@@ -37,7 +37,7 @@ def run_alone(driver: Driver, profile: str, mode: int, steps: list[Step]) -> Non
     expect = Expectations(0, driver, is_report=False)
     world = World(driver, [first])
     try:
-        RandomProgram(world, expect, profile == "strict", mode).run(steps)
+        RandomProgram(world, expect, profile == "strict", mode, is_alone=mode == GLOBAL).run(steps)
         problems = world.close(expect.violations) if mode == GLOBAL else []
         assert not problems, problems
     finally:
