@@ -21,7 +21,7 @@ namespace memlake::emulator {
 /// The newest driver whose attributes are known: CUDA 13.0.
 inline constexpr int kNewestDriver = 13000;
 
-/// The same number has the same UUID in every process, as one GPU has.
+/// The UUID of the device with this number: the same in every process, as that of a real GPU.
 cuda::CUuuid uuid_of(int number);
 
 /// The UUID as NVML and CUDA_VISIBLE_DEVICES write it: GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx.
