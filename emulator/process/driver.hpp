@@ -137,7 +137,13 @@ class Driver {
   void drop_pools(Lock& lock, Device& device);
   int add_group(const GroupConfig& group, bool is_first = false);
   std::string write_json();
-  void write_graphs(Json& json, const std::vector<const Pool*>& of_graphs);
+  // The parts of write_json(), in its order.
+  void write_devices(Json& json);
+  void write_memory(Json& json);
+  void write_pools(Json& json);
+  void write_work(Json& json);
+  void write_code(Json& json);
+  void write_graphs(Json& json);
   std::string write_text();
 
   /// Whether work is running on one of the selected ranges.

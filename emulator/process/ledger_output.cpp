@@ -81,153 +81,12 @@ std::string Driver::write_json() {
   pools.reclaim();
   Json json;
   json.object([&] {
-    std::vector<const Device*> open;
-    for (const auto& device : devices.all())
-      if (device->is_open) open.push_back(device.get());
-    write_all(json, "devices", open, [&](const Device* device) {
-      json.field("ordinal", device->ordinal);
-      json.field("name", device->config.name);
-      json.field("total", device->config.memory);
-      json.field("free", device->empty());
-      json.field("managed", device->managed.bytes());
-      json.field("backing", device->is_host_backed() ? "host" : "none");
-      json.field("profile", device->is_strict() ? "strict" : "nvidia");
-      json.field("streams", device->config.streams == StreamMode::manual ? "manual" : "threads");
-      json.field("aliasing", word_of(device->config.aliasing));
-      json.field("granularity", device->config.granularity);
-      json.field("recommended", device->config.recommended);
-    });
-    write_all(json, "reservations", mappings.reservations(), [&](const auto& entry) {
-      const Reservation& reservation = entry.second;
-      std::uint64_t mapped = 0;
-      for (auto at = mappings.all().lower_bound(reservation.address);
-           at != mappings.all().end() && at->first < reservation.address + reservation.size; ++at)
-        mapped += at->second.size;
-      json.field("address", reservation.address);
-      json.field("size", reservation.size);
-      json.field("mapped", mapped);
-      write_origin(json, callers_, reservation.made_by);
-    });
-    write_all(json, "chunks", sorted(chunks.handles()), [&](const auto* entry) {
-      const Handle& handle = entry->second;
-      json.field("handle", handle.value);
-      json.field("size", handle.chunk->size);
-      json.field("device", handle.chunk->device_or_host());
-      json.field("location", handle.chunk->device != nullptr ? "device" : "host");
-      json.field("references", handle.references);
-      json.field("mappings", handle.mappings);
-      json.field("exported", handle.chunk->is_exported);
-      json.field("imported", handle.chunk->is_imported);
-      write_origin(json, callers_, handle.chunk->made_by);
-    });
-    write_all(json, "mappings", mappings.all(), [&](const auto& entry) {
-      const Mapping& mapping = entry.second;
-      json.field("address", mapping.address);
-      json.field("size", mapping.size);
-      json.field("handle", mapping.handle->value);
-      json.field("device", mapping.chunk().device_or_host());
-      json.member("access", [&] {
-        json.object([&] {
-          for (const auto& [device, flags] : mapping.parts.front().rights.entries())
-            json.field(std::to_string(device), flags);
-        });
-      });
-      write_origin(json, callers_, mapping.made_by);
-    });
-    const auto write_allocation = [&](const Allocation* allocation) {
-      json.field("address", allocation->address);
-      json.field("size", allocation->size);
-      json.field("device", allocation->device->ordinal);
-      write_origin(json, callers_, allocation->made_by);
-    };
-    write_all(json, "allocations", allocations_of(plain, false), write_allocation);
-    write_all(json, "managed_allocations", allocations_of(plain, true), write_allocation);
-    write_all(json, "host_allocations", plain.all_host(), [&](const auto& entry) {
-      json.field("address", entry.second.address);
-      json.field("size", entry.second.size);
-      json.field("kind", entry.second.is_registered ? "registered" : "pinned");
-      write_origin(json, callers_, entry.second.made_by);
-    });
-    std::vector<const Pool*> of_program;
-    std::vector<const Pool*> of_graphs;
-    for (const auto& [handle, pool] : pools.all())
-      (pool->graphs == nullptr ? of_program : of_graphs).push_back(pool.get());
-    write_all(json, "pools", of_program, [&](const Pool* listed) {
-      const Pool& pool = *listed;
-      json.field("handle", pool.handle);
-      json.field("device", pool.device_or_host());
-      json.field("location", pool.device != nullptr ? "device" : pool.is_managed() ? "managed" : "host");
-      json.field("is_default", pool.is_default);
-      json.field("is_current", pools.is_current(pool));
-      json.field("is_destroyed", pool.is_destroyed);
-      json.field("exported", pool.is_exported);
-      json.field("imported", pool.is_imported());
-      json.field("held", pool.held());
-      json.field("used", pool.used());
-      json.field("allocations", pool.live);
-      json.field("release_threshold", pool.release_threshold);
-      json.member("reuses", [&] {
-        json.object([&] {
-          for (std::size_t i = 0; i < kReuseNames.size(); ++i)
-            json.field(kReuseNames[i], pool.memory != nullptr ? pool.memory->reuses()[i] : 0);
-        });
-      });
-      write_origin(json, callers_, pool.made_by);
-    });
-    write_all(json, "pool_allocations", pools.allocations().all(), [&](const auto& entry) {
-      const PoolAllocation& allocation = entry.second;
-      json.field("address", allocation.address);
-      json.field("size", allocation.size);
-      json.field("device", allocation.pool->device_or_host());
-      json.field("pool", allocation.range == nullptr ? allocation.pool->handle : 0);
-      json.field("stream", allocation.stream);
-      write_origin(json, callers_, allocation.made_by);
-    });
-    write_all(json, "contexts", sorted(contexts.all()), [&](const auto* entry) {
-      const Context& context = entry->second;
-      json.field("device", context.device->ordinal);
-      json.field("is_primary", context.is_primary);
-      json.field("retained", context.is_primary ? context.device->primary_retains : 1U);
-      json.field("sticky", static_cast<int>(context.sticky));
-    });
-    write_all(json, "streams", sorted(streams.all()), [&](const auto* entry) {
-      const Stream& stream = *entry->second;
-      json.field("handle", stream.handle);
-      json.field("device", stream.device->ordinal);
-      json.field("flags", stream.flags);
-      json.field("kind", stream.kind == Stream::Kind::created  ? "created"
-                         : stream.kind == Stream::Kind::legacy ? "legacy"
-                                                               : "per_thread");
-      json.field("pending", stream.queue.size());
-      write_origin(json, callers_, stream.made_by);
-    });
-    write_all(json, "events", sorted(events.all()), [&](const auto* entry) {
-      json.field("handle", entry->second.handle);
-      json.field("device", entry->second.device);
-      json.field("flags", entry->second.flags);
-      write_origin(json, callers_, entry->second.made_by);
-    });
-    write_all(json, "modules", sorted(modules.all()), [&](const auto* entry) {
-      const Module& module = *entry->second;
-      json.field("handle", module.handle);
-      json.field("device", module.device->ordinal);
-      json.field("kernels", module.image->kernels.size());
-      json.field("variables", module.globals.size());
-      json.field("is_of_library", module.is_of_library);
-      write_origin(json, callers_, module.made_by);
-    });
-    write_all(json, "libraries", sorted(libraries.all()), [&](const auto* entry) {
-      json.field("handle", entry->second->handle);
-      json.field("kernels", entry->second->kernels.size());
-      write_origin(json, callers_, entry->second->made_by);
-    });
-    json.member("skipped_kernels", [&] {
-      json.object([&] {
-        for (const auto& [name, count] : skipped.counts())
-          if (count > 0) json.field(name, count);
-      });
-    });
-    write_graphs(json, of_graphs);
+    write_devices(json);
+    write_memory(json);
+    write_pools(json);
+    write_work(json);
+    write_code(json);
+    write_graphs(json);
     json.member("calls", [&] {
       json.object([&] {
         for (const auto& [name, count] : ledger.calls()) json.field(name, count);
@@ -239,7 +98,167 @@ std::string Driver::write_json() {
   return json.take();
 }
 
-void Driver::write_graphs(Json& json, const std::vector<const Pool*>& of_graphs) {
+void Driver::write_devices(Json& json) {
+  std::vector<const Device*> open;
+  for (const auto& device : devices.all())
+    if (device->is_open) open.push_back(device.get());
+  write_all(json, "devices", open, [&](const Device* device) {
+    json.field("ordinal", device->ordinal);
+    json.field("name", device->config.name);
+    json.field("total", device->config.memory);
+    json.field("free", device->empty());
+    json.field("managed", device->managed.bytes());
+    json.field("backing", device->is_host_backed() ? "host" : "none");
+    json.field("profile", device->is_strict() ? "strict" : "nvidia");
+    json.field("streams", device->config.streams == StreamMode::manual ? "manual" : "threads");
+    json.field("aliasing", word_of(device->config.aliasing));
+    json.field("granularity", device->config.granularity);
+    json.field("recommended", device->config.recommended);
+  });
+}
+
+void Driver::write_memory(Json& json) {
+  write_all(json, "reservations", mappings.reservations(), [&](const auto& entry) {
+    const Reservation& reservation = entry.second;
+    std::uint64_t mapped = 0;
+    for (auto at = mappings.all().lower_bound(reservation.address);
+         at != mappings.all().end() && at->first < reservation.address + reservation.size; ++at)
+      mapped += at->second.size;
+    json.field("address", reservation.address);
+    json.field("size", reservation.size);
+    json.field("mapped", mapped);
+    write_origin(json, callers_, reservation.made_by);
+  });
+  write_all(json, "chunks", sorted(chunks.handles()), [&](const auto* entry) {
+    const Handle& handle = entry->second;
+    json.field("handle", handle.value);
+    json.field("size", handle.chunk->size);
+    json.field("device", handle.chunk->device_or_host());
+    json.field("location", handle.chunk->device != nullptr ? "device" : "host");
+    json.field("references", handle.references);
+    json.field("mappings", handle.mappings);
+    json.field("exported", handle.chunk->is_exported);
+    json.field("imported", handle.chunk->is_imported);
+    write_origin(json, callers_, handle.chunk->made_by);
+  });
+  write_all(json, "mappings", mappings.all(), [&](const auto& entry) {
+    const Mapping& mapping = entry.second;
+    json.field("address", mapping.address);
+    json.field("size", mapping.size);
+    json.field("handle", mapping.handle->value);
+    json.field("device", mapping.chunk().device_or_host());
+    json.member("access", [&] {
+      json.object([&] {
+        for (const auto& [device, flags] : mapping.parts.front().rights.entries())
+          json.field(std::to_string(device), flags);
+      });
+    });
+    write_origin(json, callers_, mapping.made_by);
+  });
+  const auto write_allocation = [&](const Allocation* allocation) {
+    json.field("address", allocation->address);
+    json.field("size", allocation->size);
+    json.field("device", allocation->device->ordinal);
+    write_origin(json, callers_, allocation->made_by);
+  };
+  write_all(json, "allocations", allocations_of(plain, false), write_allocation);
+  write_all(json, "managed_allocations", allocations_of(plain, true), write_allocation);
+  write_all(json, "host_allocations", plain.all_host(), [&](const auto& entry) {
+    json.field("address", entry.second.address);
+    json.field("size", entry.second.size);
+    json.field("kind", entry.second.is_registered ? "registered" : "pinned");
+    write_origin(json, callers_, entry.second.made_by);
+  });
+}
+
+void Driver::write_pools(Json& json) {
+  std::vector<const Pool*> of_program;
+  for (const auto& [handle, pool] : pools.all())
+    if (pool->graphs == nullptr) of_program.push_back(pool.get());
+  write_all(json, "pools", of_program, [&](const Pool* listed) {
+    const Pool& pool = *listed;
+    json.field("handle", pool.handle);
+    json.field("device", pool.device_or_host());
+    json.field("location", pool.device != nullptr ? "device" : pool.is_managed() ? "managed" : "host");
+    json.field("is_default", pool.is_default);
+    json.field("is_current", pools.is_current(pool));
+    json.field("is_destroyed", pool.is_destroyed);
+    json.field("exported", pool.is_exported);
+    json.field("imported", pool.is_imported());
+    json.field("held", pool.held());
+    json.field("used", pool.used());
+    json.field("allocations", pool.live);
+    json.field("release_threshold", pool.release_threshold);
+    json.member("reuses", [&] {
+      json.object([&] {
+        for (std::size_t i = 0; i < kReuseNames.size(); ++i)
+          json.field(kReuseNames[i], pool.memory != nullptr ? pool.memory->reuses()[i] : 0);
+      });
+    });
+    write_origin(json, callers_, pool.made_by);
+  });
+  write_all(json, "pool_allocations", pools.allocations().all(), [&](const auto& entry) {
+    const PoolAllocation& allocation = entry.second;
+    json.field("address", allocation.address);
+    json.field("size", allocation.size);
+    json.field("device", allocation.pool->device_or_host());
+    json.field("pool", allocation.range == nullptr ? allocation.pool->handle : 0);
+    json.field("stream", allocation.stream);
+    write_origin(json, callers_, allocation.made_by);
+  });
+}
+
+void Driver::write_work(Json& json) {
+  write_all(json, "contexts", sorted(contexts.all()), [&](const auto* entry) {
+    const Context& context = entry->second;
+    json.field("device", context.device->ordinal);
+    json.field("is_primary", context.is_primary);
+    json.field("retained", context.is_primary ? context.device->primary_retains : 1U);
+    json.field("sticky", static_cast<int>(context.sticky));
+  });
+  write_all(json, "streams", sorted(streams.all()), [&](const auto* entry) {
+    const Stream& stream = *entry->second;
+    json.field("handle", stream.handle);
+    json.field("device", stream.device->ordinal);
+    json.field("flags", stream.flags);
+    json.field("kind", stream.kind == Stream::Kind::created  ? "created"
+                       : stream.kind == Stream::Kind::legacy ? "legacy"
+                                                             : "per_thread");
+    json.field("pending", stream.queue.size());
+    write_origin(json, callers_, stream.made_by);
+  });
+  write_all(json, "events", sorted(events.all()), [&](const auto* entry) {
+    json.field("handle", entry->second.handle);
+    json.field("device", entry->second.device);
+    json.field("flags", entry->second.flags);
+    write_origin(json, callers_, entry->second.made_by);
+  });
+}
+
+void Driver::write_code(Json& json) {
+  write_all(json, "modules", sorted(modules.all()), [&](const auto* entry) {
+    const Module& module = *entry->second;
+    json.field("handle", module.handle);
+    json.field("device", module.device->ordinal);
+    json.field("kernels", module.image->kernels.size());
+    json.field("variables", module.globals.size());
+    json.field("is_of_library", module.is_of_library);
+    write_origin(json, callers_, module.made_by);
+  });
+  write_all(json, "libraries", sorted(libraries.all()), [&](const auto* entry) {
+    json.field("handle", entry->second->handle);
+    json.field("kernels", entry->second->kernels.size());
+    write_origin(json, callers_, entry->second->made_by);
+  });
+  json.member("skipped_kernels", [&] {
+    json.object([&] {
+      for (const auto& [name, count] : skipped.counts())
+        if (count > 0) json.field(name, count);
+    });
+  });
+}
+
+void Driver::write_graphs(Json& json) {
   std::vector<const Graph*> of_program;
   for (const auto& [handle, graph] : graphs.all())
     if (graph->owner == nullptr) of_program.push_back(graph.get());
@@ -259,6 +278,9 @@ void Driver::write_graphs(Json& json, const std::vector<const Pool*>& of_graphs)
     json.field("launches", exec.launches);
     write_origin(json, callers_, exec.made_by);
   });
+  std::vector<const Pool*> of_graphs;
+  for (const auto& [handle, pool] : pools.all())
+    if (pool->graphs != nullptr) of_graphs.push_back(pool.get());
   write_all(json, "graph_memory", of_graphs, [&](const Pool* pool) {
     json.field("device", pool->device_or_host());
     json.field("held", pool->graphs->held());
