@@ -79,8 +79,8 @@ def test_two_snapshots_of_one_process_show_what_is_still_live(snapshot_of, tmp_p
     found = memlake.diff(before, later).still_live
     assert found.is_known
     # The later history is complete, so its own rows tell the same: what was allocated before a row and never freed.
-    unfreed = [row for row in live_after(later, len(later) - 1).born.tolist() if row < len(before)]
-    assert found.count == len(unfreed) > 0
+    still_live = [row for row in live_after(later, len(later) - 1).born.tolist() if row < len(before)]
+    assert found.count == len(still_live) > 0
     assert found.count_freed > 0
     again, _ = snapshot_of("twice")
     assert not memlake.diff(before, again).still_live.is_known

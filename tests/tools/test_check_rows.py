@@ -41,7 +41,7 @@ def test_the_projects_own_rows_are_true(copy, check):
         ("core/replay/replay.cpp", "// ShareableSpace", "the space shareable"),
         ("bindings/bind_replay.cpp", "// num_frees", "the statistic frees"),
         ("bindings/bind_pool.cpp", "// held_by_other_pools", "the figure held_by_other_pools"),
-        ("src/memlake/analysis/advice.py", "# memlake.trace.from_rmm", "the reader of rmm"),
+        ("src/memlake/analysis/growth.py", "# memlake.trace.from_rmm", "the reader of rmm"),
         ("src/memlake/cli/compare.py", "# an RMM log", "the reader of rmm"),
         ("src/memlake/pool/pool.py", "# memlake.tables.health", "the table health"),
         ("src/memlake/pool/pool.py", "# integrations/cuda_core", "the integration cuda_core"),

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from memlake.analysis.advice import advice_for
 from memlake.analysis.chosen_policies import chosen_policies
+from memlake.analysis.comparison_sentence import sentence_of
+from memlake.analysis.doubt import doubt_of_own
 from memlake.analysis.implied_device import device_of
-from memlake.analysis.refused import doubt_of_own
 from memlake.analysis.reproducing import reproduce
 from memlake.analysis.workers import replays_at_once, run_all_with
 from memlake.printable import Printable
@@ -111,7 +111,7 @@ class Comparison(Printable, table="comparison"):
     @property
     def sentence(self) -> str:
         """Which policies fit, why the others do not, and what to do, as text."""
-        return advice_for(self)
+        return sentence_of(self)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the JSON object that ``memlake compare --json`` prints, as a dict."""

@@ -9,9 +9,9 @@ import numpy as np
 
 from memlake.analysis.held_peak import held_peak_of
 from memlake.analysis.held_split import split_held
-from memlake.analysis.live_rows import live_after_rows
 from memlake.analysis.step_peaks import step_peaks_of
 from memlake.errors import ConfigError
+from memlake.trace.live_bytes import live_bytes_by_row
 from memlake.trace.live_set import live_after
 from memlake.trace.peak import live_at_peak
 
@@ -139,7 +139,7 @@ def _moments(trace: Trace, step: StepPeak | None) -> tuple[LiveSet | None, LiveS
         return None, None
     if step is None:
         return live_at_peak(trace), live_after(trace, len(trace) - 1)
-    inside = live_after_rows(trace)[step.start : step.stop]
+    inside = live_bytes_by_row(trace)[step.start : step.stop]
     peak_row = step.start + int(np.argmax(inside))
     return live_after(trace, peak_row), live_after(trace, step.stop - 1)
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memlake.analysis.diff_side import DiffSide, Moments, side_of, steps_named
 from memlake.analysis.growth import growth_by_site, growth_by_size, signed
+from memlake.analysis.never_freed_memory import never_freed
 from memlake.analysis.site_matching import SiteMatch, called_below_sites, match_sites
 from memlake.analysis.still_live import still_live
-from memlake.analysis.unfreed import never_freed
 from memlake.errors import ConfigError
 from memlake.printable import Printable
 from memlake.replaying.running import to_trace
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from memlake.analysis.growth import Growth
+    from memlake.analysis.never_freed_memory import NeverFreed
     from memlake.analysis.still_live import StillLive
-    from memlake.analysis.unfreed import NeverFreed
     from memlake.trace import PeakRow, Trace
     from memlake.trace.live_set import LiveSet
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from memlake.analysis.advice import listed
 from memlake.analysis.chosen_policies import chosen_policies
-from memlake.analysis.refused import doubt_of_own
+from memlake.analysis.comparison_sentence import listed
+from memlake.analysis.doubt import doubt_of_own
 from memlake.analysis.reproducing import reproduce
 from memlake.analysis.workers import run_all_with
 from memlake.printable import Printable

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from memlake.analysis.live_rows import live_after_rows
 from memlake.trace import Op
 from memlake.trace.call_sites import is_python
+from memlake.trace.live_bytes import live_bytes_by_row
 from memlake.trace.refused import refused_rows
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def find_period(trace: Trace) -> tuple[RequestPeriod | None, str]:
     if not repeated:
         return None, "no part of the requests repeats often enough and alike enough"
     whole = [one for one in repeated if not any(one.is_inside(other) for other in repeated)]
-    live = live_after_rows(trace)
+    live = live_bytes_by_row(trace)
     found = [(one, _edges(rows, live, one)) for one in whole]
     steady = [(one, edges) for one, edges in found if edges is not None and _drift(live, edges) <= LARGEST_DRIFT]
     if not steady:

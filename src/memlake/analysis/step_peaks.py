@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memlake.analysis.live_rows import live_after_rows
 from memlake.analysis.request_period import find_period
+from memlake.trace.live_bytes import live_bytes_by_row
 
 if TYPE_CHECKING:
     from memlake.trace import Trace
@@ -57,7 +57,7 @@ def step_peaks_of(trace: Trace) -> tuple[tuple[StepPeak, ...], str]:
         found, how = _from_period(trace)
     if not found:
         return (), how
-    live = live_after_rows(trace)
+    live = live_bytes_by_row(trace)
     steps = tuple(
         StepPeak(number, start, stop, int(live[start:stop].max()), int(live[stop - 1])) for number, start, stop in found
     )

@@ -78,9 +78,9 @@ def _run(arguments: argparse.Namespace) -> int:
     arguments.trace = arguments.a
     first = _load(arguments.a, devices[0])
     if arguments.never_freed:
-        unfreed = never_freed(first)
-        code = 0 if unfreed.is_known else EXIT_CODES["unknown"]
-        return give(unfreed, arguments, code, num_sites=num_sites)
+        left = never_freed(first)
+        code = 0 if left.is_known else EXIT_CODES["unknown"]
+        return give(left, arguments, code, num_sites=num_sites)
     if steps is not None:
         found = diff(first, steps=(steps[0], steps[1]))
         names = [f"{side.name} of {arguments.a}" for side in (found.a, found.b)]

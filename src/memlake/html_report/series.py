@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from memlake.analysis.held_peak import held_peak_of
-from memlake.analysis.live_rows import live_after_rows
 from memlake.trace import Op
 from memlake.trace.columns import is_free
-from memlake.trace.live_bytes import rounded
+from memlake.trace.live_bytes import live_bytes_by_row, rounded
 from memlake.trace.refused import refused_rows
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def sample_rows(trace: Trace, samples: int) -> npt.NDArray[np.int64]:
 
 def live_samples(trace: Trace, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Returns the most live bytes of each sample."""
-    return _maxima(live_after_rows(trace), rows)
+    return _maxima(live_bytes_by_row(trace), rows)
 
 
 def recorded_samples(trace: Trace, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memlake.analysis import compare, overview
-from memlake.analysis.live_rows import live_after_rows
 from memlake.errors import ConfigError
 from memlake.replaying.capacity import refuse_below_largest
 from memlake.trace import Op
 from memlake.trace.columns import is_free
-from memlake.trace.live_bytes import rounded
+from memlake.trace.live_bytes import live_bytes_by_row, rounded
 from memlake.trace.losses import NO_STACKS
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ def perfetto_events(trace: Trace, capacity: Size | None = None, name: str = "tra
     yield _named("process_name", 0, f"memlake, device of {compared.capacity} bytes")
     yield _named("thread_name", 1, "steps")
     every = max(len(trace) // _SAMPLES, 1)
-    live = live_after_rows(trace)
+    live = live_bytes_by_row(trace)
     starts = np.arange(0, len(trace), every)
     yield from _counter("live", times[starts], np.maximum.reduceat(live, starts))
     for stream, values in _streams(trace):

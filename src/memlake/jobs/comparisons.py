@@ -8,7 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from memlake.analysis import Comparison
-from memlake.analysis.advice import listed
+from memlake.analysis.comparison_sentence import listed
 from memlake.jobs.answer import JobAnswer, named
 from memlake.jobs.spread import spread_of
 from memlake.policies import TorchOptions, default_policy

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memlake.analysis import Fit
-from memlake.analysis.advice import listed
+from memlake.analysis.comparison_sentence import listed
 from memlake.jobs.answer import JobAnswer
 from memlake.jobs.spread import spread_of
 from memlake.units import format_bytes

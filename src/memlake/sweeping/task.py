@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memlake.analysis.refused import doubt_of_own
+from memlake.analysis.doubt import doubt_of_own
 from memlake.errors import MemlakeError
 from memlake.replaying.event_mode import EventMode
 from memlake.replaying.running import run

@@ -10,7 +10,7 @@ from memlake.units import format_bytes
 
 if TYPE_CHECKING:
     from memlake.analysis import NeverFreed
-    from memlake.analysis.unfreed import NeverFreedRow
+    from memlake.analysis.never_freed_memory import NeverFreedRow
 
 __all__ = ["page_of"]
 

@@ -8,13 +8,15 @@ import numpy as np
 
 from memlake.trace.columns import is_free
 from memlake.trace.operations import Op
+from memlake.trace.refused import refused_rows
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from memlake.trace.columns import Columns
+    from memlake.trace.trace import Trace
 
-__all__ = ["ROUNDING", "peak_of", "rounded"]
+__all__ = ["ROUNDING", "live_bytes_by_row", "peak_of", "rounded"]
 
 ROUNDING = 512
 """Each request is rounded up to a multiple of this, the smallest block of PyTorch."""
@@ -25,6 +27,19 @@ def rounded(nbytes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     unit = np.uint64(ROUNDING)
     whole: npt.NDArray[np.uint64] = (nbytes + (unit - np.uint64(1))) // unit * unit
     return whole
+
+
+def live_bytes_by_row(trace: Trace) -> npt.NDArray[np.int64]:
+    """Returns the sum of live requests after each row, each rounded up to 512, without those that were refused."""
+    allocates = trace.op == Op.ALLOCATE.value
+    # A forged file may have sizes whose sum overflows; clipping keeps the figure a number.
+    sizes = np.minimum(rounded(np.where(refused_rows(trace), np.uint64(0), trace.bytes)), np.uint64(2**40))
+    change = np.zeros(len(trace), np.int64)
+    change[allocates] = sizes[allocates].astype(np.int64)
+    frees = is_free(trace.op)
+    change[frees] = -change[allocates][trace.id[frees]]
+    live: npt.NDArray[np.int64] = np.cumsum(change)
+    return live
 
 
 def peak_of(columns: Columns) -> tuple[int, int | None]:

@@ -4,7 +4,7 @@ import re
 import pytest
 
 import memlake
-from memlake.analysis.advice import listed
+from memlake.analysis.comparison_sentence import listed
 from memlake.policies import CachingOptions
 from memlake.trace import Op
 

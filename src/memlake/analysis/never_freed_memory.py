@@ -1,4 +1,4 @@
-"""What a job allocated while it was recorded and had not freed when the recording ended, by call site."""
+"""Never freed memory: what a job allocated while it was recorded and had not freed at the end of that, by call site."""
 
 from __future__ import annotations
 

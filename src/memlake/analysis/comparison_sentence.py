@@ -1,4 +1,4 @@
-"""Advice: summarises a comparison in a few sentences: which policies fit, why the others fail, and what to do."""
+"""The sentence of a comparison: which policies fit, why the others fail, and what to do."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from memlake.analysis.comparing import Comparison
     from memlake.replaying.result import ReplayResult
 
-__all__ = ["advice_for", "listed"]
+__all__ = ["listed", "sentence_of"]
 
 _FOR_COMPARISON = frozenset({"stitch", "direct"})
 """Policies that show what other designs do. They are not recommended: their driver calls take too long for a job."""
 
 
-def advice_for(comparison: Comparison) -> str:
+def sentence_of(comparison: Comparison) -> str:
     """Returns a few sentences about a comparison."""
     past = f"{comparison.oom.sentence} " if comparison.oom is not None else ""
     return past + _present(comparison)
