@@ -37,7 +37,7 @@ SITE_TOOLS_INSTALLED := $(VENV)/site_tools.stamp
 # Packages of other projects, for the tests that use them.
 CLIENTS := clients torch-client torch-viewer numba-client tinygrad-client cluster-clients
 
-LINTS := $(addprefix lint-,ruff mypy clang-format layers guards file-length words docs rows policies assets cli stub release hosting)
+LINTS := $(addprefix lint-,ruff mypy clang-format layers guards file-length words wording docs rows policies assets cli stub release hosting)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -122,6 +122,8 @@ lint-file-length:
 	@echo "memlake: file length" && $(BIN)/python tools/check_file_length.py
 lint-words:
 	@echo "memlake: words" && $(BIN)/python tools/check_words.py
+lint-wording:
+	@echo "memlake: wording" && $(BIN)/python tools/check_wording.py
 lint-docs:
 	@echo "memlake: documents" && $(BIN)/python tools/check_docs.py
 lint-rows:

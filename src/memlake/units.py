@@ -11,6 +11,7 @@ import re
 from typing import SupportsIndex
 
 from memlake.errors import ConfigError
+from memlake.wording import quoted
 
 __all__ = ["LARGEST_SIZE", "Size", "format_bytes", "parse_bytes"]
 
@@ -48,7 +49,7 @@ def parse_bytes(size: Size, *, of: int | None = None, what: str = "size", round_
         raise ConfigError(f'{what} must not be negative, got {size!r}; hint: write for instance "4GiB"')
     if nbytes > LARGEST_SIZE:
         raise ConfigError(
-            f"{what} {_shorten(size)} is larger than any memory; hint: at most {LARGEST_SIZE} bytes are possible"
+            f"{what} {quoted(size)} is larger than any memory; hint: at most {LARGEST_SIZE} bytes are possible"
         )
     return nbytes
 
@@ -76,7 +77,7 @@ def _parse_number(size: object, what: str) -> int:
 def _parse_text(size: str, of: int | None, what: str, round_down: bool) -> int:
     match = _SIZE.fullmatch(size.strip().lower())
     if match is None:
-        raise ConfigError(f'{what} {_shorten(size)} is not a size; hint: write for instance "4GiB", "512MB" or 4096')
+        raise ConfigError(f'{what} {quoted(size)} is not a size; hint: write for instance "4GiB", "512MB" or 4096')
     sign, digits, exponent, unit = match.groups()
     # Whole numbers throughout: a float would round sizes above 2^53.
     whole, _, fraction = digits.partition(".")
@@ -86,23 +87,18 @@ def _parse_text(size: str, of: int | None, what: str, round_down: bool) -> int:
     if unit == "%":
         if of is None:
             raise ConfigError(
-                f"{what} {_shorten(size)} is a share, but there is no whole to take it from; hint: give bytes"
+                f"{what} {quoted(size)} is a share, but there is no whole to take it from; hint: give bytes"
             )
         if numerator > 100 * denominator:
-            raise ConfigError(f"{what} {_shorten(size)} is more than the whole; hint: give 100% or less")
+            raise ConfigError(f"{what} {quoted(size)} is more than the whole; hint: give 100% or less")
         nbytes = numerator * of // (100 * denominator)
     elif unit in _UNITS:
         nbytes, rest = divmod(numerator * _UNITS[unit], denominator)
         if rest and not round_down:
-            raise ConfigError(f"{what} {_shorten(size)} is not a whole number of bytes; hint: give fewer decimals")
+            raise ConfigError(f"{what} {quoted(size)} is not a whole number of bytes; hint: give fewer decimals")
     else:
         raise ConfigError(
-            f"{what} {_shorten(size)} has the unknown unit {unit!r}; "
+            f"{what} {quoted(size)} has the unknown unit {unit!r}; "
             "hint: known are B, KB, MB, GB, TB, PB, KiB, MiB, GiB, TiB, PiB"
         )
     return -nbytes if sign == "-" else nbytes
-
-
-def _shorten(size: object) -> str:
-    text = repr(size)
-    return text if len(text) <= 60 else text[:57] + "..."

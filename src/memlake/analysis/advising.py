@@ -18,6 +18,7 @@ from memlake.printable import Printable
 from memlake.replaying.event_mode import EventMode
 from memlake.replaying.running import run, to_trace
 from memlake.units import format_bytes
+from memlake.wording import counted
 
 if TYPE_CHECKING:
     import os
@@ -312,4 +313,4 @@ def _with_choice(advice: Advice, trace: Trace) -> Advice:
 
 
 def _site_in_words(row: PeakRow) -> str:
-    return f"{format_bytes(row.nbytes)} by {row.site.text} ({row.count} allocation{'s' * (row.count != 1)})"
+    return f"{format_bytes(row.nbytes)} by {row.site.text} ({counted(row.count, 'allocation')})"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from memlake.policies import TorchOptions, default_policy
 from memlake.units import format_bytes
+from memlake.wording import listed, plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from memlake.analysis.comparing import Comparison
     from memlake.replaying.result import ReplayResult
 
-__all__ = ["listed", "sentence_of"]
+__all__ = ["sentence_of"]
 
 _FOR_COMPARISON = frozenset({"stitch", "direct"})
 """Policies that show what other designs do. They are not recommended: their driver calls take too long for a job."""
@@ -24,11 +25,6 @@ def sentence_of(comparison: Comparison) -> str:
     """Returns a few sentences about a comparison."""
     past = f"{comparison.oom.sentence} " if comparison.oom is not None else ""
     return past + _present(comparison)
-
-
-def listed(words: Sequence[str]) -> str:
-    """Joins words: ``"a"``, ``"a and b"``, ``"a, b and c"``."""
-    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
 
 
 def _present(comparison: Comparison) -> str:
@@ -95,7 +91,7 @@ def _short_death(result: ReplayResult) -> str:
 
 
 def _fit(fitting: Sequence[ReplayResult]) -> str:
-    return f"{listed([result.label for result in fitting])} {'fits' if len(fitting) == 1 else 'fit'}"
+    return f"{listed([result.label for result in fitting])} {plural(len(fitting), 'fits', 'fit')}"
 
 
 def _after(comparison: Comparison) -> str:

@@ -17,6 +17,7 @@ from memlake.replaying.running import to_trace
 from memlake.trace.caveats import contradiction_of, other_devices_of
 from memlake.trace.live_set import SiteMemo
 from memlake.units import format_bytes
+from memlake.wording import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -222,7 +223,7 @@ def _notes(
     unknown = [name for name, side in zip("AB", sides, strict=True) if side.history.kind == "state"]
     late = [name for name, side in zip("AB", sides, strict=True) if side.history.kind in ("warm", "cut")]
     if unknown:
-        verb = "has" if len(unknown) == 1 else "have"
+        verb = plural(len(unknown), "has", "have")
         notes.append(
             f"{' and '.join(unknown)} {verb} no history, so the peaks are not known. Only the ends are compared."
         )
@@ -232,7 +233,7 @@ def _notes(
             "job may have needed more before."
         )
     if lacking:
-        verb = "has" if len(lacking) == 1 else "have"
+        verb = plural(len(lacking), "has", "have")
         notes.append(f"{' and '.join(lacking)} {verb} no call sites, so allocations are compared by their sizes.")
     else:
         tagged = [name for name, trace in zip("AB", traces, strict=True) if trace.context is None]

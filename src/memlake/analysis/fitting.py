@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from memlake.analysis.chosen_policies import chosen_policies
-from memlake.analysis.comparison_sentence import listed
 from memlake.analysis.doubt import doubt_of_own
 from memlake.analysis.reproducing import reproduce
 from memlake.analysis.workers import run_all_with
@@ -17,6 +16,7 @@ from memlake.replaying.event_mode import EventMode
 from memlake.replaying.running import run, to_trace
 from memlake.trace import History, JobSettings
 from memlake.units import format_bytes
+from memlake.wording import listed, plural
 
 if TYPE_CHECKING:
     import os
@@ -171,7 +171,7 @@ class Fit(Printable, table="fit"):
                 parts.append(f"{listed(more)}")
         beyond = [result.label for result in self.results if result.min_capacity is None]
         if beyond:
-            verb = "does" if len(beyond) == 1 else "do"
+            verb = plural(len(beyond), "does", "do")
             parts.append(f"{listed(beyond)} {verb} not run even on {format_bytes(self.largest_capacity)}")
         text = f"{live}: {', '.join(parts)}."
         found = [result.result.budget for result in sizes]

@@ -295,12 +295,4 @@ def _known(rows: Sequence[PeakRow]) -> int:
 
 
 def _site_json(site: CallSite | None) -> Mapping[str, Any] | None:
-    if site is None:
-        return None
-    return {
-        "site": site.text,
-        "rule": site.rule,
-        "file": site.filename,
-        "line": site.line,
-        "function": site.function,
-    }
+    return None if site is None else site.to_json()

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from memlake.analysis.step_peaks import step_peaks_of
 from memlake.printable import Printable
 from memlake.replaying.running import to_trace
-from memlake.trace.call_sites import call_site_of
-from memlake.trace.live_set import live_after, site_of_tag
+from memlake.trace.live_set import SiteMemo, live_after
 from memlake.units import format_bytes
+from memlake.wording import plural
 
 if TYPE_CHECKING:
     import os
@@ -53,11 +53,7 @@ class NeverFreedRow:
     def to_json(self) -> dict[str, Any]:
         """Returns the fields as a dict."""
         return {
-            "site": self.site.text,
-            "rule": self.site.rule,
-            "file": self.site.filename,
-            "line": self.site.line,
-            "function": self.site.function,
+            **self.site.to_json(),
             "bytes": self.nbytes,
             "count": self.count,
             "oldest_rows": self.oldest_rows,
@@ -113,9 +109,9 @@ class NeverFreed(Printable, table="never_freed"):
         )
         if not self.count:
             return f"All that was allocated in the recorded part was freed.{before}"
-        plural = "s" * (self.count != 1)
+        allocations = plural(self.count, "allocation")
         return (
-            f"{format_bytes(self.nbytes)} in {self.count:,} allocation{plural} of the recorded part were not freed at "
+            f"{format_bytes(self.nbytes)} in {self.count:,} {allocations} of the recorded part were not freed at "
             f"its end.{before}"
         )
 
@@ -164,19 +160,13 @@ def never_freed(trace: Trace | str | os.PathLike[str]) -> NeverFreed:
 def _rows(
     trace: Trace, live: LiveSet, is_own: npt.NDArray[np.bool_], steps: Sequence[StepPeak]
 ) -> tuple[NeverFreedRow, ...]:
-    context = trace.context
     groups: dict[CallSite, list[int]] = defaultdict(list)
     sizes: dict[CallSite, int] = defaultdict(int)
-    sites: dict[int, CallSite] = {}
+    memo = SiteMemo()
     for row, size in zip(live.born[is_own].tolist(), live.sizes[is_own].tolist(), strict=True):
-        number = int(trace.tag[row] if context is None else context.stack[row])
-        if number not in sites:
-            if context is None:
-                sites[number] = site_of_tag(trace.tags[number] if trace.tags else "")
-            else:
-                sites[number] = call_site_of(context.stacks[number])
-        groups[sites[number]].append(row)
-        sizes[sites[number]] += size
+        site = memo.site_of(trace, row)
+        groups[site].append(row)
+        sizes[site] += size
     end = len(trace) - 1
     last = None if trace.time is None else int(trace.time[end])
     found = []

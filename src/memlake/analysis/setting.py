@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memlake.units import format_bytes
+from memlake.wording import counted
 
 if TYPE_CHECKING:
     from memlake.replaying.result import ReplayResult
@@ -70,7 +71,7 @@ class Setting:
         if per_step is not None:
             time = f"{per_step:.1f} ms in the driver per step"
         number = self.result.stalls
-        stalls = "no stalls" if not number else f"{number} stall{'s' * (number != 1)}"
+        stalls = "no stalls" if not number else counted(number, "stall")
         if not self.own.ran:
             return f"{time}, {stalls}"
         own_ms = (self.own.modelled_driver_ms or 0) / (self.num_steps or 1)

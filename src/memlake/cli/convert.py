@@ -14,6 +14,7 @@ from memlake.cli.trace_argument import add_trace, load_trace
 from memlake.errors import ConfigError
 from memlake.tables.terminal import print_text, visible
 from memlake.units import format_bytes
+from memlake.wording import plural
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -115,7 +116,7 @@ def _run(arguments: argparse.Namespace) -> int:
             }
         )
     else:
-        rows = f"{len(trace):,} row{'s' * (len(trace) != 1)}"
-        stacks = f", {num_stacks:,} stack{'s' * (num_stacks != 1)}" if num_stacks else ""
+        rows = f"{len(trace):,} {plural(len(trace), 'row')}"
+        stacks = f", {num_stacks:,} {plural(num_stacks, 'stack')}" if num_stacks else ""
         print_text(f"Wrote {arguments.out}: {format_bytes(nbytes)}, {rows}{stacks}.")
     return 0

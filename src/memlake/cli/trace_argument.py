@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from memlake.cli.output import Progress
 from memlake.errors import ConfigError, TraceError
 from memlake.units import format_bytes
+from memlake.wording import shorten_end
 
 if TYPE_CHECKING:
     import argparse
@@ -88,7 +89,7 @@ def load_trace(arguments: argparse.Namespace) -> Trace:
             "the trace's name has a NUL character, which no file name has; hint: give a file, or the name of an example"
         )
     if not is_there:
-        shown = name if len(name) <= 80 else name[:77] + "..."
+        shown = shorten_end(name, 80)
         raise ConfigError(
             f"there is no file {shown!r}, and no such example; hint: give a file, or an example: {', '.join(examples)}"
         )

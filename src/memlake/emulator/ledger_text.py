@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from memlake.units import format_bytes
+from memlake.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -92,7 +93,7 @@ def _section(noun: str, entries: Sequence[_Entry], line: Callable[[_Entry], str]
     """A heading with the count, then one line for each entry with the call that made it."""
     if not entries:
         return []
-    lines = [f"{len(entries)} {noun}{'' if len(entries) == 1 else 's'}:"]
+    lines = [f"{counted(len(entries), noun)}:"]
     for entry in entries:
         origin = getattr(entry, "made_by", None)
         lines.append(f"  {line(entry)}" + (f"  ({origin.call} #{origin.sequence})" if origin else ""))

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memlake.analysis import Advice
-from memlake.jobs.answer import JobAnswer, counted, named
+from memlake.jobs.answer import JobAnswer, named
 from memlake.jobs.comparisons import joint_outcome
 from memlake.units import format_bytes
+from memlake.wording import counted
 
 if TYPE_CHECKING:
     from memlake.analysis import Reproduction

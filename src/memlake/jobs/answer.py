@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from memlake.jobs.labels import missing_numbers, repeated_numbers
 from memlake.jobs.spread import spread_of
 from memlake.printable import Printable
+from memlake.wording import counted, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from memlake.jobs.spread import Spread
     from memlake.trace import History
 
-__all__ = ["JobAnswer", "Rank", "Unreadable", "counted", "named"]
+__all__ = ["JobAnswer", "Rank", "Unreadable", "named"]
 
 T = TypeVar("T")
 
@@ -189,7 +190,7 @@ class JobAnswer(Printable, Generic[T]):
         if not bad:
             return ""
         names = named([one.file.label for one in self.unreadable])
-        return f"{counted(bad, 'file')} could not be read and {'is' if bad == 1 else 'are'} not in the answer: {names}."
+        return f"{counted(bad, 'file')} could not be read and {plural(bad, 'is', 'are')} not in the answer: {names}."
 
     @property
     def _repeated(self) -> str:
@@ -197,10 +198,8 @@ class JobAnswer(Printable, Generic[T]):
         if not repeated:
             return ""
         ranks = named([str(number) for number in repeated])
-        return (
-            f"{'Rank' if len(repeated) == 1 else 'Ranks'} {ranks} {'has' if len(repeated) == 1 else 'have'} more than "
-            "one file; each file is a line, and the answer holds for all of them."
-        )
+        who = f"{plural(len(repeated), 'Rank')} {ranks} {plural(len(repeated), 'has', 'have')}"
+        return f"{who} more than one file; each file is a line, and the answer holds for all of them."
 
     @property
     def _missing(self) -> str:
@@ -208,7 +207,7 @@ class JobAnswer(Printable, Generic[T]):
         missing = missing_numbers(files) if self.numbered_by and self.is_one_job else []
         if not missing:
             return ""
-        what = "rank" if len(missing) == 1 else "ranks"
+        what = plural(len(missing), "rank")
         return f"There is no file of {what} {named([str(number) for number in missing])}."
 
     @property
@@ -217,7 +216,7 @@ class JobAnswer(Printable, Generic[T]):
 
     def names_of(self, labels: Sequence[str]) -> str:
         """Returns ranks for a sentence: ``"rank 3"``, ``"ranks 3, 4"``, or names of files."""
-        return f"rank{'s' * (len(labels) > 1)} {named(labels)}" if self.numbered_by else named(labels)
+        return f"{plural(len(labels), 'rank')} {named(labels)}" if self.numbered_by else named(labels)
 
     def head_to_json(self) -> dict[str, Any]:
         """Returns what the JSON objects of all answers begin with, as a dict."""
@@ -244,11 +243,6 @@ def named(labels: Sequence[str]) -> str:
     """Joins labels for a sentence; of many only the first."""
     more = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
     return ", ".join(labels[:_MOST_NAMED]) + more
-
-
-def counted(number: int, noun: str) -> str:
-    """``"1 file"``, ``"2 files"``."""
-    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _json(spread: Spread | None) -> dict[str, Any] | None:

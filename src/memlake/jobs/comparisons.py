@@ -8,11 +8,11 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from memlake.analysis import Comparison
-from memlake.analysis.comparison_sentence import listed
 from memlake.jobs.answer import JobAnswer, named
 from memlake.jobs.spread import spread_of
 from memlake.policies import TorchOptions, default_policy
 from memlake.units import format_bytes
+from memlake.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

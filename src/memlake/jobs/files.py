@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from memlake.errors import ConfigError
 from memlake.trace import MissingFileError, TraceFileError, example_traces
+from memlake.wording import counted, shorten_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -129,7 +130,7 @@ def _add_folder(folder: str, found: FoundFiles) -> None:
     others = found.num_ignored - ignored_before
     has = "it has no other files"
     if others:
-        has = f"its {others} other file{'s are' if others != 1 else ' is'} ignored"
+        has = f"its {counted(others, 'other file is', 'other files are')} ignored"
     raise ConfigError(
         f"{_short(folder)} is a directory without snapshots: no file in it has a name that ends with .pickle, .pkl or "
         f".npz (or these with .gz), and {has}; hint: {_hint(folder, sorted(folders))}"
@@ -178,7 +179,7 @@ def _add_matching(pattern: str, found: FoundFiles) -> None:
             f"the pattern {_short(pattern)} cannot be used: {error}; hint: give files, or a folder"
         ) from None
     if len(found.paths) + found.num_repeated == num_before:
-        only = f", only {num_folders} folder{'s' * (num_folders != 1)}" if num_folders else ""
+        only = f", only {counted(num_folders, 'folder')}" if num_folders else ""
         raise ConfigError(
             f"no file matches the pattern {_short(pattern)}{only}; hint: a folder by its name means all snapshots in it"
         )
@@ -191,4 +192,4 @@ def _glob(pattern: Path) -> Iterator[Path]:
 
 
 def _short(name: str) -> str:
-    return repr(name if len(name) <= 80 else name[:77] + "...")
+    return repr(shorten_end(name, 80))

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memlake.analysis import Fit
-from memlake.analysis.comparison_sentence import listed
 from memlake.jobs.answer import JobAnswer
 from memlake.jobs.spread import spread_of
 from memlake.units import format_bytes
+from memlake.wording import listed
 
 if TYPE_CHECKING:
     from memlake.jobs.answer import Rank

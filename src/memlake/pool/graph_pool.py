@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from memlake.errors import ClosedError, InvalidFree, MemlakeError
 from memlake.ownership.closable import Scoped
 from memlake.units import format_bytes
+from memlake.wording import counted
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -166,5 +167,4 @@ class GraphPool(Scoped):
             uses, _, held, live, _ = self._stats()
         except MemlakeError:  # the pool or its device is closed
             return f"GraphPool({self._id}, without memory)"
-        graphs = "1 graph" if uses == 1 else f"{uses} graphs"
-        return f"GraphPool({self._id}, {graphs}, {format_bytes(held)} held, {format_bytes(live)} live)"
+        return f"GraphPool({self._id}, {counted(uses, 'graph')}, {format_bytes(held)} held, {format_bytes(live)} live)"

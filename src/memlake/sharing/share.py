@@ -18,6 +18,7 @@ from memlake.sharing.layout import Layout, layout_of
 from memlake.sharing.shared_buffer import SharedBuffer, open_share
 from memlake.sharing.transport import close_all, receive_share, send_share
 from memlake.units import format_bytes
+from memlake.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -138,8 +139,7 @@ class Share(Closable, FactoryMade):
         )
 
     def __repr__(self) -> str:
-        chunks = self._layout.chunk_count
-        what = f"{format_bytes(self.nbytes)} in {chunks} {'chunk' if chunks == 1 else 'chunks'}"
+        what = f"{format_bytes(self.nbytes)} in {counted(self._layout.chunk_count, 'chunk')}"
         return f"Share({what})" if self._is_open else f"Share({what}, closed)"
 
 

@@ -7,12 +7,13 @@ from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from memlake.jobs.answer import Unreadable, counted, named
+from memlake.jobs.answer import Unreadable, named
 from memlake.jobs.comparisons import joint_outcome
 from memlake.jobs.labels import missing_numbers
 from memlake.jobs.spread import spread_of
 from memlake.printable import Printable
 from memlake.units import format_bytes
+from memlake.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from memlake.analysis.growth import ONLY_A, ONLY_B, signed
 from memlake.analysis.site_matching import UNSURE
-from memlake.tables.names import shorten, shorten_to_fit
+from memlake.tables.names import shorten_to_fit
 from memlake.tables.page import Page
 from memlake.units import format_bytes
+from memlake.wording import shorten_middle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +34,7 @@ def page_of(found: Diff, *, num_sites: int = 10) -> Page:
     page = Page()
     for letter, side in (("A", found.a), ("B", found.b)):
         if side.name:
-            page.line(f"{letter}  {shorten(side.name, 76)}")
+            page.line(f"{letter}  {shorten_middle(side.name, 76)}")
         page.line(f"{' ' if side.name else letter}  {_described(side)}")
     if found.steps_known_by:
         page.paragraph(f"Steps: {found.steps_known_by}.")
@@ -98,7 +99,7 @@ def _add_changes(page: Page, found: Diff) -> None:
     if not found.changes:
         return
     rows = [
-        (shorten(change.name, _LONGEST_VALUE - 5), shorten(change.a, 24), shorten(change.b, 24))
+        (shorten_middle(change.name, _LONGEST_VALUE - 5), shorten_middle(change.a, 24), shorten_middle(change.b, 24))
         for change in found.changes
     ]
     page.table(("what differs", "A", "B"), rows, left=3)

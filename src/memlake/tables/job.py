@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from memlake.tables.terminal import visible
 from memlake.units import format_bytes
+from memlake.wording import counted, shorten_middle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,13 +50,12 @@ def add_head(page: Page, answer: JobAnswer[Any], more: str = "") -> None:
 
 def add_left_out(page: Page, answer: JobAnswer[Any] | Sweep, total: int, more: str = "") -> None:
     """Adds how many files there are, and what was left out."""
-    what = f"{total} rank{'s' * (total != 1)}" if answer.numbered_by else f"{total} file{'s' * (total != 1)}"
+    what = counted(total, "rank" if answer.numbered_by else "file")
     left_out = []
     if answer.num_ignored:
         names = ", ".join(shortened(name) for name in answer.ignored)
         more_names = f" and {rest} more" if (rest := answer.num_ignored - len(answer.ignored)) else ""
-        word = "file" if answer.num_ignored == 1 else "files"
-        left_out.append(f"{answer.num_ignored} other {word} ignored: {names}{more_names}")
+        left_out.append(f"{counted(answer.num_ignored, 'other file')} ignored: {names}{more_names}")
     if answer.num_repeated:
         left_out.append(f"{answer.num_repeated} named twice")
     page.paragraph(what + (f" ({'; '.join(left_out)})" if left_out else "") + more)
@@ -120,7 +120,5 @@ def size(nbytes: int | None) -> str:
 def shortened(label: str) -> str:
     """Returns a label for a table. Names of files may be very long; their ends tell more than their middles."""
     text = visible(label)
-    if len(text) <= _LONGEST_LABEL:
-        return text
-    half = (_LONGEST_LABEL - 3) // 2
-    return f"{text[:half]}...{text[-half:]}"
+    # One character less than allowed: both halves then have the same length.
+    return text if len(text) <= _LONGEST_LABEL else shorten_middle(text, _LONGEST_LABEL - 1)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from memlake.wording import shorten_end, shorten_middle
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["shorten", "shorten_to_fit"]
+__all__ = ["shorten_site", "shorten_to_fit"]
 
 _WIDTH = 78
 """What fits on a terminal of 80 columns: rich draws an empty column on both sides of a table."""
@@ -16,27 +18,15 @@ _SHORTEST, _LONGEST = 24, 60
 _SITE = re.compile(r"(.+?)(:\d+(?:[>?]\d+)?) (.+)")
 
 
-def shorten(text: str, longest: int) -> str:
-    """Returns a text of at most this length, with "..." in place of its middle if it is longer."""
-    if len(text) <= longest:
-        return text
-    head = (longest - 3) // 2
-    return f"{text[:head]}...{text[len(text) - (longest - 3 - head) :]}"
-
-
 def shorten_site(text: str, longest: int) -> str:
     """Returns a call site of at most this length. Its line stays; the names of the file and the function are cut."""
     match = _SITE.fullmatch(text)
     if len(text) <= longest or match is None:
-        return shorten(text, longest)
+        return shorten_middle(text, longest)
     file, line, function = match.groups()
     rest = longest - len(line) - 1
     of_function = min(len(function), max(longest // 3, rest - len(file)))
-    return f"{_head(file, rest - of_function)}{line} {_head(function, of_function)}"
-
-
-def _head(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: max(longest - 3, 1)]}..."
+    return f"{shorten_end(file, rest - of_function)}{line} {shorten_end(function, of_function)}"
 
 
 def shorten_to_fit(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:

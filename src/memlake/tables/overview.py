@@ -8,6 +8,7 @@ from memlake.tables import peak
 from memlake.tables.page import Page
 from memlake.tables.shares import share
 from memlake.units import format_bytes
+from memlake.wording import counted, plural
 
 if TYPE_CHECKING:
     from memlake.analysis import Overview
@@ -50,8 +51,8 @@ def page_of(found: Overview, *, num_sites: int = 10, steps: bool = False) -> Pag
 
 def _facts(found: Overview) -> list[tuple[str, str]]:
     policy = found.settings.policy
-    rows = f"{found.num_rows:,} row{'s' * (found.num_rows != 1)}"
-    allocations = f"{found.num_allocations:,} allocation{'s' * (found.num_allocations != 1)}"
+    rows = f"{found.num_rows:,} {plural(found.num_rows, 'row')}"
+    allocations = f"{found.num_allocations:,} {plural(found.num_allocations, 'allocation')}"
     facts = [("file", f"{found.source or 'trace'}, {rows}, {allocations}")]
     if policy is not None:
         where = "torch_npu" if found.settings.accelerator == "npu" else "torch"
@@ -61,10 +62,10 @@ def _facts(found: Overview) -> list[tuple[str, str]]:
             ("torch", f"{found.settings.torch} (by the form of the file), ran under memlake ({found.settings.memlake})")
         )
     facts.append(("history", found.history.text))
-    streams = f"{found.num_streams} stream{'s' * (found.num_streams != 1)}"
-    pools = len(found.private_pools)
+    streams = counted(found.num_streams, "stream")
+    pools = counted(len(found.private_pools), "private pool")
     device = "" if found.device is None else f"{found.device} of {len(found.held_on_devices)} in the file, "
-    facts.append(("device", f"{device}{streams}, {pools} private pool{'s' * (pools != 1)}"))
+    facts.append(("device", f"{device}{streams}, {pools}"))
     if found.capacity is not None:
         facts.append(("capacity", found.origin.removesuffix(".") or format_bytes(found.capacity)))
     if found.at_end is not None:
@@ -73,8 +74,8 @@ def _facts(found: Overview) -> list[tuple[str, str]]:
         facts.append(
             (
                 "at end",
-                f"allocated {format_bytes(end.allocated)}, held {format_bytes(end.held)} in {end.num_segments} "
-                f"segment{'s' * (end.num_segments != 1)}, largest free piece {largest}",
+                f"allocated {format_bytes(end.allocated)}, held {format_bytes(end.held)} in "
+                f"{counted(end.num_segments, 'segment')}, largest free piece {largest}",
             )
         )
     facts.append(("peak", _peaks(found)))
@@ -106,7 +107,7 @@ def add_steps(page: Page, found: Overview) -> None:
     if not found.steps:
         page.paragraph(f"The steps are not known: {found.steps_known_by}.")
         return
-    page.paragraph(f"{len(found.steps)} step{'s' * (len(found.steps) != 1)}; {found.steps_known_by}.")
+    page.paragraph(f"{counted(len(found.steps), 'step')}; {found.steps_known_by}.")
     rows = [
         (
             str(step.number),

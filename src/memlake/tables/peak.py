@@ -8,6 +8,7 @@ from memlake.tables.page import Page
 from memlake.tables.shares import share
 from memlake.trace.categories import RULES, UNKNOWN
 from memlake.units import format_bytes
+from memlake.wording import shorten_end
 
 if TYPE_CHECKING:
     from memlake.trace import Peak
@@ -30,7 +31,7 @@ def page_of(peak: Peak, *, num_sites: int = 10) -> Page:
         return page
     rows = [
         (
-            _short(row.site.text),
+            shorten_end(row.site.text, _LONGEST_SITE),
             row.site.rule,
             format_bytes(row.nbytes),
             share(row.nbytes, peak.nbytes),
@@ -53,7 +54,3 @@ def page_of(peak: Peak, *, num_sites: int = 10) -> Page:
     ]
     page.table(("category", "rule", "bytes", "share"), categories, left=2)
     return page
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST_SITE else text[: _LONGEST_SITE - 3] + "..."

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from memlake.tables.names import shorten
 from memlake.tables.page import Page
 from memlake.units import format_bytes
+from memlake.wording import counted, shorten_middle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +71,7 @@ def page_of(view: PoolView, *, streams: bool = False, histories: Histories | Non
     lines = view.lines
     held, live = sum(line.pool.held for line in lines), sum(line.pool.live for line in lines)
     page.line(
-        f"{_counted(len(view.processes), 'process', 'es')}, {_counted(len(lines), 'pool', 's')}: "
+        f"{counted(len(view.processes), 'process', 'processes')}, {counted(len(lines), 'pool')}: "
         f"held {format_bytes(held)}, live {format_bytes(live)}"
     )
     if view.silent:
@@ -93,8 +93,8 @@ def page_of(view: PoolView, *, streams: bool = False, histories: Histories | Non
         rows.append(
             [
                 str(line.process.process),
-                shorten(line.process.program, _LONGEST_PROGRAM),
-                shorten(pool.policy + (" (torch)" if pool.serves else ""), _LONGEST_POLICY),
+                shorten_middle(line.process.program, _LONGEST_PROGRAM),
+                shorten_middle(pool.policy + (" (torch)" if pool.serves else ""), _LONGEST_POLICY),
                 ",".join(map(str, pool.devices)),
                 *past,
                 *map(format_bytes, figures),
@@ -109,7 +109,3 @@ def page_of(view: PoolView, *, streams: bool = False, histories: Histories | Non
             rows.append(["", name, "", "", *([""] if past else []), *sizes, "", "", ""])
     page.table(headers, rows, left=left)
     return page
-
-
-def _counted(number: int, noun: str, plural: str) -> str:
-    return f"{number} {noun}{plural * (number != 1)}"

@@ -14,7 +14,7 @@ The call site of a trace without stacks is the tag of the row, if it has one: ``
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,6 +62,16 @@ class CallSite(NamedTuple):
     filename: str = ""
     line: int = 0
     function: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the fields as a dict, under the names that rows of call sites have in JSON."""
+        return {
+            "site": self.text,
+            "rule": self.rule,
+            "file": self.filename,
+            "line": self.line,
+            "function": self.function,
+        }
 
 
 def call_site_of(stack: Iterable[Frame]) -> CallSite:

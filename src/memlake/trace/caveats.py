@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlake.units import format_bytes
+from memlake.wording import counted, plural
 
 if TYPE_CHECKING:
     from memlake.trace.trace import Trace
@@ -66,7 +67,7 @@ def other_devices_of(trace: Trace) -> str:
         for name in others[:_MOST_NAMES]
     ]
     more = f" and {len(others) - _MOST_NAMES} more" if len(others) > _MOST_NAMES else ""
-    word = "devices" if len(others) > 1 else "device"
+    word = plural(len(others), "device")
     return f"This is device {own} of the snapshot; it also has {word} {', '.join(listed)}{more}: see --device."
 
 
@@ -77,12 +78,12 @@ def _pools(trace: Trace) -> str:
     sizes = [nbytes for nbytes in pools.values() if isinstance(nbytes, int)]
     shown = ", ".join(f"({name})" for name in list(pools)[:_MOST_NAMES])
     more = ", ..." if len(pools) > _MOST_NAMES else ""
-    what = "private pools" if len(pools) > 1 else "private pool"
     free = trace.free_in_private_pools
     held_back = (
         f"{format_bytes(free)} of that are free, and other requests cannot have them" if free else "none is free"
     )
-    held = f"{format_bytes(sum(sizes))} are held in {len(pools)} {what} ({shown}{more}: CUDA graphs or MemPool)"
+    private = counted(len(pools), "private pool")
+    held = f"{format_bytes(sum(sizes))} are held in {private} ({shown}{more}: CUDA graphs or MemPool)"
     return (
         f"{held}; {held_back}. memlake does not model private pools: a replay serves their requests from the common "
         "pool, so its figures lack the free memory that they hold back."

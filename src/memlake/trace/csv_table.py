@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from memlake.trace.building import build
 from memlake.trace.columns import MOST_STREAMS
-from memlake.trace.failure import shorten
 from memlake.trace.losses import lost_context, lost_metadata
 from memlake.trace.operations import Op
 from memlake.trace.text import LONGEST_LINE
 from memlake.units import LARGEST_SIZE
+from memlake.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,7 +125,7 @@ def _row(cells: list[str], names: list[str]) -> dict[str, int]:
                 raise ValueError("has a tag that is too long")
         elif name == "op":
             if cell not in _OPS:
-                raise ValueError(f"has the operation {shorten(cell)}; known: {', '.join(_OPS)}")
+                raise ValueError(f"has the operation {quoted(cell)}; known: {', '.join(_OPS)}")
             numbers["op"] = _OPS[cell].value
         else:
             numbers[name] = _number(name, cell)
@@ -137,5 +137,5 @@ def _number(name: str, cell: str) -> int:
     is_negative = name == "time" and cell.startswith("-")
     digits = cell[1:] if is_negative else cell
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 20) or int(digits) > largest + is_negative:
-        raise ValueError(f"has the {name} {shorten(cell)}, which is no whole number up to {largest}")
+        raise ValueError(f"has the {name} {quoted(cell)}, which is no whole number up to {largest}")
     return int(cell)

@@ -7,7 +7,7 @@ import os
 
 from memlake.errors import TraceError
 
-__all__ = ["NOT_READABLE", "MissingFileError", "TraceFileError", "shorten"]
+__all__ = ["NOT_READABLE", "MissingFileError", "TraceFileError"]
 
 
 NOT_READABLE = "give a file that you may read"
@@ -57,10 +57,3 @@ class MissingFileError(TraceFileError, FileNotFoundError):
 
     def __reduce__(self) -> tuple[type[MissingFileError], tuple[str | None]]:
         return type(self), (self.path,)
-
-
-def shorten(value: object) -> str:
-    """Returns a value from an untrusted file for a message: at most 60 characters, and no raw bytes."""
-    # Slicing comes first: the repr of a value from a hostile file may be as large as the file.
-    text = repr(value[:60] if isinstance(value, (str, bytes)) else value)
-    return text if len(text) <= 60 else text[:57] + "..."

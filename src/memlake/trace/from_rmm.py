@@ -17,12 +17,12 @@ import numpy as np
 
 from memlake.trace.building import build
 from memlake.trace.columns import read_only
-from memlake.trace.failure import shorten
 from memlake.trace.operations import Op
 from memlake.trace.recorded import Recorded, RecordedEvent
 from memlake.trace.streams import StreamNumbers, plain_stream
 from memlake.trace.text import LONGEST_LINE, ROWS_BETWEEN_CHECKS
 from memlake.units import LARGEST_SIZE
+from memlake.wording import quoted
 
 if TYPE_CHECKING:
     from memlake.trace.source import Source
@@ -127,13 +127,13 @@ def read_rmm(source: Source) -> Trace:
                 raise ValueError(f"has {len(cells)} cells and not {width}")
             action = cells[columns["Action"]]
             if action not in ACTIONS:
-                raise ValueError(f"has the action {shorten(action)}; known: {', '.join(ACTIONS)}")
+                raise ValueError(f"has the action {quoted(action)}; known: {', '.join(ACTIONS)}")
             pointer = _handle(cells[columns["Pointer"]], "pointer")
             nbytes = _size(cells[columns["Size"]])
             stream = plain_stream(_handle(cells[columns["Stream"]], "stream"))
             time = _time(cells[columns["Time"]]) if "Time" in columns else None
         except ValueError as error:
-            raise source.error(f"{shorten(line)} {error}", f"line {number}", "is the file cut off?") from None
+            raise source.error(f"{quoted(line)} {error}", f"line {number}", "is the file cut off?") from None
         log.add(number, action, pointer, nbytes, stream, time)
         if number % ROWS_BETWEEN_CHECKS == 0:
             needed = len(log.op) * ROW_MEMORY + len(log.failures) * FAILURE_MEMORY
@@ -168,13 +168,13 @@ def _handle(cell: str, what: str) -> int:
     if cell == "(nil)":
         return 0
     if not _HEX.fullmatch(cell):
-        raise ValueError(f"has the {what} {shorten(cell)}, which is no hexadecimal number of 64 bits")
+        raise ValueError(f"has the {what} {quoted(cell)}, which is no hexadecimal number of 64 bits")
     return int(cell, 16)
 
 
 def _size(cell: str) -> int:
     if not (cell.isascii() and cell.isdigit() and len(cell) <= 20) or int(cell) > LARGEST_SIZE:
-        raise ValueError(f"has the size {shorten(cell)}, which is no number of bytes up to {LARGEST_SIZE}")
+        raise ValueError(f"has the size {quoted(cell)}, which is no number of bytes up to {LARGEST_SIZE}")
     return int(cell)
 
 
@@ -184,4 +184,4 @@ def _time(cell: str) -> int:
         return ((hours * 60 + minutes) * 60 + seconds) * 10**6 + micros
     if match := _TIME_SINCE_1970.fullmatch(cell):
         return int(match[1]) * 10**6 + int(match[2])
-    raise ValueError(f"has the time {shorten(cell)}, which is not like 14:21:19.998533")
+    raise ValueError(f"has the time {quoted(cell)}, which is not like 14:21:19.998533")

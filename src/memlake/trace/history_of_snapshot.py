@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memlake.trace.history import History
+from memlake.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,7 +46,7 @@ def history_of(recorded: Recorded, events: EventSummary, settings: Mapping[str, 
     """
     count = events.num_events
     if count <= 1 or events.num_allocations == 0:
-        reason = "it has no events" if not count else f"it has {count} event{'s' * (count != 1)}"
+        reason = "it has no events" if not count else f"it has {counted(count, 'event')}"
         reason += "" if count <= 1 else " and no allocation among them"
         return _history("state", reason, recorded.final)
     has_overflowed = _of_device(settings.get("trace_alloc_overflowed"), device)

@@ -46,11 +46,7 @@ class SiteRow:
     def to_json(self) -> dict[str, Any]:
         """Returns the fields as a dict."""
         return {
-            "site": self.site.text,
-            "rule": self.site.rule,
-            "file": self.site.filename,
-            "line": self.site.line,
-            "function": self.site.function,
+            **self.site.to_json(),
             "bytes": self.nbytes,
             "count": self.count,
             "categories": dict(self.categories),
@@ -68,6 +64,41 @@ class SiteMemo:
 
     sites: dict[int | str, CallSite] = field(default_factory=dict)
     categories: dict[tuple[int, int], str] = field(default_factory=dict)
+
+    def site_of(self, trace: Trace, row: int, *, by_tag: bool = False) -> CallSite:
+        """Returns the call site of an allocation: by its stack, or by its tag if the trace has no stacks.
+
+        Args:
+            trace: the trace.
+            row: the row of the allocation.
+            by_tag: whether to take the tag also if the trace has stacks.
+        """
+        if by_tag or trace.context is None:
+            tag = trace.tags[trace.tag[row]] if trace.tags else ""
+            if tag not in self.sites:
+                self.sites[tag] = site_of_tag(tag)
+            return self.sites[tag]
+        stack = int(trace.context.stack[row])
+        if stack not in self.sites:
+            self.sites[stack] = call_site_of(trace.context.stacks[stack])
+        return self.sites[stack]
+
+    def category_of(self, trace: Trace, row: int, end: int) -> str:
+        """Returns the category of an allocation.
+
+        Args:
+            trace: the trace.
+            row: the row of the allocation.
+            end: the row that frees it; the length of the trace if none does.
+        """
+        context = trace.context
+        if context is None:
+            return UNKNOWN
+        stack = int(context.stack[row])
+        free = int(context.stack[end]) if end < len(trace) else 0
+        if (stack, free) not in self.categories:
+            self.categories[stack, free] = category_of(context.stacks[stack], context.stacks[free])
+        return self.categories[stack, free]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,26 +141,13 @@ class LiveSet:
             by_tag: whether to take the tags of the trace for its call sites, also if it has stacks.
             memo: what earlier calls for this trace have found; it is extended.
         """
-        context = None if by_tag else trace.context
         memo = memo or SiteMemo()
-        sites, decided = memo.sites, memo.categories
         total: dict[CallSite, int] = defaultdict(int)
         count: dict[CallSite, int] = defaultdict(int)
         parts: dict[CallSite, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         for start, end, size in zip(self.born.tolist(), self.died.tolist(), self.sizes.tolist(), strict=True):
-            if context is None:
-                tag = trace.tags[trace.tag[start]] if trace.tags else ""
-                if tag not in sites:
-                    sites[tag] = site_of_tag(tag)
-                site, category = sites[tag], UNKNOWN
-            else:
-                stack = int(context.stack[start])
-                free = int(context.stack[end]) if end < len(trace) else 0
-                if stack not in sites:
-                    sites[stack] = call_site_of(context.stacks[stack])
-                if (stack, free) not in decided:
-                    decided[stack, free] = category_of(context.stacks[stack], context.stacks[free])
-                site, category = sites[stack], decided[stack, free]
+            site = memo.site_of(trace, start, by_tag=by_tag)
+            category = UNKNOWN if by_tag else memo.category_of(trace, start, end)
             if site.rule == "none" and start < num_before:
                 site = CallSite(BEFORE, "none")
             total[site] += size

@@ -18,9 +18,9 @@ import numpy as np
 
 from memlake.trace import npz_context, npz_record
 from memlake.trace.building import build
-from memlake.trace.failure import shorten
 from memlake.trace.operations import Op
 from memlake.units import format_bytes
+from memlake.wording import quoted
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -82,7 +82,7 @@ def read_npz(source: Source) -> Trace:
             _check_memory(source, archive, members)
             arrays = {name: _array(source, archive, members[name]) for name in members}
     except BROKEN as error:
-        raise source.error(f"is not a whole zip file: {shorten(str(error))}", hint="copy it again") from error
+        raise source.error(f"is not a whole zip file: {quoted(str(error))}", hint="copy it again") from error
     tags = _json(source, arrays, "tags", [])
     metadata = _json(source, arrays, "meta", {})
     if not (isinstance(tags, list) and all(isinstance(tag, str) for tag in tags)):
@@ -227,7 +227,7 @@ def _header(source: Source, member: zipfile.ZipInfo, content: bytes) -> _Header:
     header = content[begin : min(end, begin + LONGEST_HEADER)]
     match = _HEADER.fullmatch(header)
     if match is None:
-        raise source.error(f"is no plain array of one dimension: {shorten(header)}", place)
+        raise source.error(f"is no plain array of one dimension: {quoted(header)}", place)
     descr, length = match[1].decode(), match[2]
     is_text = member.filename.removesuffix(".npy") in TEXTS
     if is_text != (length is None) or not re.fullmatch(r"[<>|=]?U\d+" if is_text else r"[<>|=]?[iu][1248]", descr):
@@ -258,7 +258,7 @@ def _json(source: Source, arrays: dict[str, npt.NDArray[Any]], name: str, defaul
     try:
         return json.loads(str(arrays[name]), parse_int=_parse_int, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise source.error(f"is no JSON: {shorten(str(error))}", f"member {name}.npy") from None
+        raise source.error(f"is no JSON: {quoted(str(error))}", f"member {name}.npy") from None
 
 
 def _parse_int(digits: str) -> int:

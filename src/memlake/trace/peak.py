@@ -17,6 +17,7 @@ from memlake.trace.live_bytes import peak_of
 from memlake.trace.live_set import SiteRow, live_after
 from memlake.trace.refused import refused_rows
 from memlake.units import format_bytes
+from memlake.wording import counted, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -71,7 +72,7 @@ class Peak(Printable, table="peak"):
     @property
     def sentence(self) -> str:
         """The peak in one line."""
-        what = f"{format_bytes(self.nbytes)} in {self.count:,} allocation{'s' * (self.count != 1)}"
+        what = f"{format_bytes(self.nbytes)} in {self.count:,} {plural(self.count, 'allocation')}"
         if self.row is None:
             return "Nothing is allocated."
         if self.scope == "moment":
@@ -108,7 +109,7 @@ class Peak(Printable, table="peak"):
         return pandas.DataFrame([[row.to_json()[name] for name in columns] for row in self.rows], columns=columns)
 
     def __repr__(self) -> str:
-        sites = f"{len(self.rows)} call site{'s' * (len(self.rows) != 1)}"
+        sites = counted(len(self.rows), "call site")
         return f"<memlake.Peak of the {self.scope}: {format_bytes(self.nbytes)}, {sites}>"
 
 

@@ -6,8 +6,8 @@ import pickletools
 import re
 from typing import TYPE_CHECKING
 
-from memlake.trace.failure import shorten
 from memlake.units import format_bytes
+from memlake.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,6 +86,6 @@ def _refusal(code: int, data: bytes, at: int, words: Sequence[bytes]) -> tuple[s
         name = b".".join(match.groups()).decode("utf-8", "replace")
     elif known.name == "STACK_GLOBAL":
         name = ".".join(word.decode("utf-8", "replace")[:200] for word in words)
-    what = f"the global {shorten(name)} ({known.name})" if name else f"the opcode {known.name}"
+    what = f"the global {quoted(name)} ({known.name})" if name else f"the opcode {known.name}"
     hint = "memlake imports nothing for a pickle; do not open it with anything else unless you trust it"
     return f"a snapshot has plain data only, and this asks for {what}", hint

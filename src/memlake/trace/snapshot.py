@@ -15,11 +15,11 @@ import numpy as np
 
 from memlake import _native
 from memlake.trace.context import Annotation
-from memlake.trace.failure import shorten
 from memlake.trace.pickle_refusal import explain_memory
 from memlake.trace.torch_version import TorchVersions
 from memlake.trace.unpickling import unpickle
 from memlake.units import LARGEST_SIZE
+from memlake.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -83,7 +83,7 @@ class Fields:
         self._place = place
         self._index = index
         if type(raw) is not dict:
-            raise self.error(f"{shorten_type(raw)} stands where a dict should")
+            raise self.error(f"{described_type(raw)} stands where a dict should")
 
     def whole(self, name: str, largest: int, default: int | None = None, *, smallest: int = 0) -> int:
         """A whole number within limits."""
@@ -123,14 +123,14 @@ class Fields:
         return self._source.error(reason, place, NO_SNAPSHOT)
 
 
-def shorten_type(value: Any) -> str:
+def described_type(value: Any) -> str:
     """Returns the type of a value for a message."""
     return f"a value of type {type(value).__name__}"
 
 
 def _show(value: Any) -> str:
     # The repr of a container may be as large as the file.
-    return shorten(value) if isinstance(value, (int, float, str, bytes, type(None))) else shorten_type(value)
+    return quoted(value) if isinstance(value, (int, float, str, bytes, type(None))) else described_type(value)
 
 
 def read_raw_snapshot(source: Source, progress: Callable[[int, int], object] | None = None) -> Snapshot:
@@ -161,7 +161,7 @@ def _sort(source: Source, root: _native.PickleNode) -> Snapshot:
         _check_devices(source, devices)
     for number, events in enumerate(_items(_list(source, top.pop("device_traces", None), "device_traces"))):
         if events.kind != "list":
-            what = shorten_type(events.shallow())
+            what = described_type(events.shallow())
             raise source.error(f"{what} stands where a list should", f"device_traces[{number}]", NO_SNAPSHOT)
         if len(events):
             record = devices.setdefault(number, DeviceRecord())
@@ -269,7 +269,7 @@ def _wrong_block(fields: Fields) -> TraceFileError:
     fields.size("size")
     state = fields.text("state")
     if state not in STATES:
-        return fields.error(f"state {shorten(state)} is not known")
+        return fields.error(f"state {quoted(state)} is not known")
     fields.size("requested_size", 0)
     fields.whole("address", LARGEST_ADDRESS, 0)
     return fields.error("is no block")

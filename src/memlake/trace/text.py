@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from memlake.trace.building import build
 from memlake.trace.columns import MOST_STREAMS, WITH_BYTES
-from memlake.trace.failure import shorten
 from memlake.trace.losses import lost_context, lost_metadata
 from memlake.trace.operations import Op
 from memlake.units import LARGEST_SIZE, format_bytes
+from memlake.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +88,7 @@ def read_text(source: Source) -> Trace:
             if operation in WITH_BYTES and numbers[1] > LARGEST_SIZE:
                 raise _BadLineError(f"asks for {numbers[1]} bytes, which is more than any memory ({LARGEST_SIZE})")
         except _BadLineError as error:
-            content = shorten(line[:LONGEST_LINE].strip().decode("utf-8", "backslashreplace"))
+            content = quoted(line[:LONGEST_LINE].strip().decode("utf-8", "backslashreplace"))
             raise source.error(f"{content} {error.args[0]}", f"line {number}", error.args[1]) from None
         op.append(operation)
         id.append(numbers[0] if numbers else 0)
@@ -126,6 +126,6 @@ def _number(word: bytes) -> int:
     # bytes.isdigit accepts only the ten digits; int() also accepts signs, underscores and any number of digits.
     if not word.isdigit() or len(word) > 20 or (number := int(word)) >= 2**64:
         raise _BadLineError(
-            f"has {shorten(word.decode('utf-8', 'backslashreplace'))}, which is no whole number below 2^64"
+            f"has {quoted(word.decode('utf-8', 'backslashreplace'))}, which is no whole number below 2^64"
         )
     return number

@@ -22,6 +22,7 @@ from memlake.trace.peak import peak_of_trace
 from memlake.trace.settings import JobSettings
 from memlake.trace.shortages import RecordedShortage
 from memlake.units import format_bytes, parse_bytes
+from memlake.wording import counted
 
 if TYPE_CHECKING:
     import os
@@ -373,14 +374,10 @@ class Trace:
         if not hasattr(self, "_columns"):  # a debugger shows an object whose constructor failed
             return "<memlake.Trace (not made)>"
         parts = [
-            _count(len(self), "row"),
-            _count(self.num_allocations, "allocation"),
-            _count(self.num_streams, "stream"),
-            _count(len(self.steps), "step"),
+            counted(len(self), "row"),
+            counted(self.num_allocations, "allocation"),
+            counted(self.num_streams, "stream"),
+            counted(len(self.steps), "step"),
             f"peak live {format_bytes(self.peak_live)}",
         ]
         return f"<memlake.Trace: {', '.join(parts)}>"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -4,9 +4,9 @@ import re
 import pytest
 
 import memlake
-from memlake.analysis.comparison_sentence import listed
 from memlake.policies import CachingOptions
 from memlake.trace import Op
+from memlake.wording import listed
 
 GIB = 2**30
 SETTING = "set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (torch 2.10 and later also read PYTORCH_ALLOC_CONF)"

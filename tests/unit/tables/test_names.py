@@ -2,7 +2,8 @@
 
 import pytest
 
-from memlake.tables.names import shorten, shorten_site, shorten_to_fit
+from memlake.tables.names import shorten_site, shorten_to_fit
+from memlake.wording import shorten_middle
 
 
 @pytest.mark.parametrize("longest", range(24, 61))
@@ -20,11 +21,11 @@ def test_a_call_site_keeps_its_line(longest):
 
 def test_a_short_name_stays():
     assert shorten_site("net.py:12 forward", 24) == "net.py:12 forward"
-    assert shorten("abc", 3) == "abc"
+    assert shorten_middle("abc", 3) == "abc"
 
 
 def test_a_text_is_cut_in_its_middle():
-    assert shorten("x" * 50 + "y" * 50, 11) == "xxxx...yyyy"
+    assert shorten_middle("x" * 50 + "y" * 50, 11) == "xxxx...yyyy"
 
 
 def test_a_table_fits_on_80_columns():

@@ -4,7 +4,7 @@ import pytest
 
 from memlake import TraceError
 from memlake.trace import TraceFileError
-from memlake.trace.failure import shorten
+from memlake.wording import quoted
 
 
 @pytest.mark.parametrize(
@@ -30,5 +30,5 @@ def test_an_error_is_a_trace_error_and_can_be_pickled():
 
 @pytest.mark.parametrize("value", ["x" * 10**6, b"y" * 10**6, 10**300, "\x00\n" * 100])
 def test_values_from_files_are_shown_short_and_on_one_line(value):
-    assert len(shorten(value)) <= 60
-    assert "\n" not in shorten(value)
+    assert len(quoted(value)) <= 60
+    assert "\n" not in quoted(value)
