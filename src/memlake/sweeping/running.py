@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from memlake.errors import TraceError
 from memlake.jobs.answer import Unreadable
 from memlake.jobs.rank_files import ranks
 from memlake.replaying.event_mode import EventMode
 from memlake.sweeping.basis import basis_of_results
-from memlake.sweeping.description import description_of
+from memlake.sweeping.collection import Collection
 from memlake.sweeping.digests import digests_of
 from memlake.sweeping.engines import engine_of
 from memlake.sweeping.result import Sweep, SweepFile
 from memlake.sweeping.results_file import ResultsFile
-from memlake.sweeping.settings import Setting, chosen_settings
-from memlake.sweeping.task import Task, key_of
+from memlake.sweeping.settings import chosen_settings
+from memlake.sweeping.task import Task
+from memlake.sweeping.work import Work
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from memlake.policies import Options
     from memlake.units import Size
 
 __all__ = ["sweep"]
-
-Row = dict[str, Any]
 
 
 def sweep(
@@ -78,81 +75,43 @@ def sweep(
     paths = [file.path for file in found.files]
     chosen = engine_of(engine, address, paths)
     with ExitStack() as stack:
-        store = None if results is None else stack.enter_context(ResultsFile(results))
+        file = None if results is None else stack.enter_context(ResultsFile(results))
         digests = digests_of(paths)
         unreadable = {path: str(digest) for path, digest in digests.items() if not isinstance(digest, str)}
         known = {path: digest for path, digest in digests.items() if isinstance(digest, str)}
-        keys = {
-            (digest, setting): key_of(basis, digest, device, mode, setting.to_json())
-            for digest in known.values()
-            for setting in settings
-        }
-        describe = partial(description_of, found, known, settings, basis, device, mode)
-        rows: dict[str, Row] = {} if store is None else store.rows
-        if store is not None and describe((store.sweep or {}).get("unreadable", {})) != store.sweep:
-            store.describe(describe(unreadable))
-        tasks = _tasks(known, settings, keys, rows, device, mode)
-        done = len(keys) - sum(len(task.settings) for task in tasks)
-        if progress is not None and done:
-            progress(done, len(keys))
-        if tasks:
+        work = Work(found, known, settings, basis, device, mode)
+        collection = Collection(work, unreadable, file, progress)
+        if tasks := collection.begin():
             running = stack.enter_context(chosen)
             # Closed at the first error, so that no worker begins another task.
             answers = stack.enter_context(closing(running.run(_split(tasks, running.num_workers))))
             for task, answer in answers:
-                if answer.error:
-                    # Every file with this content is such a file.
-                    same = [path for path, digest in known.items() if digest == task.digest]
-                    unreadable |= {path: answer.error.replace(task.path, path) for path in same}
-                else:
-                    new = {keys[task.digest, one]: row for one, row in zip(task.settings, answer.rows, strict=True)}
-                    if store is None:
-                        rows |= new
-                    else:
-                        store.add(new)
-                done += len(task.settings)
-                if progress is not None:
-                    progress(done, len(keys))
-        if store is not None:
-            store.describe(describe(unreadable))
+                collection.add(task, answer)
+        collection.end()
+    return _joined(work, collection)
+
+
+def _joined(work: Work, collection: Collection) -> Sweep:
+    """Returns the results of all files that can be read. Raises TraceError if none of them can."""
+    found, unreadable = work.found, collection.unreadable
     good = [file for file in found.files if file.path not in unreadable]
     if not good:
-        reasons = [unreadable[path] for path in paths]
+        reasons = [unreadable[file.path] for file in found.files]
         first = "" if len(reasons) == 1 else f"none of the {len(reasons)} files can be read; the first: "
         raise TraceError(first + reasons[0])
     return Sweep(
         files=tuple(
-            SweepFile(file, known[file.path], tuple(rows[keys[known[file.path], one]] for one in settings))
+            SweepFile(file, work.digests[file.path], tuple(collection.rows[key] for key in work.keys_of(file.path)))
             for file in good
         ),
-        settings=settings,
-        events=mode,
+        settings=work.settings,
+        events=work.events,
         unreadable=tuple(Unreadable(file, unreadable[file.path]) for file in found.files if file.path in unreadable),
         numbered_by=found.numbered_by,
         num_ignored=found.found.num_ignored,
         ignored=tuple(found.found.ignored),
         num_repeated=found.found.num_repeated,
     )
-
-
-def _tasks(
-    known: Mapping[str, str],
-    settings: tuple[Setting, ...],
-    keys: Mapping[tuple[str, Setting], str],
-    rows: Mapping[str, Row],
-    device: int | None,
-    events: str,
-) -> list[Task]:
-    """Returns a task for each different content, with the settings that have no result yet.
-
-    The paths are absolute: workers have working directories of their own.
-    """
-    tasks: dict[str, Task] = {}
-    for path, digest in known.items():
-        missing = tuple(setting for setting in settings if keys[digest, setting] not in rows)
-        if missing:
-            tasks.setdefault(digest, Task(str(Path(path).absolute()), digest, device, events, missing))
-    return list(tasks.values())
 
 
 def _split(tasks: list[Task], num_workers: int) -> list[Task]:
