@@ -29,6 +29,7 @@ RULES = {
     UNKNOWN: "no rule decides it",
 }
 
+_MODULE = "nn/modules/module.py"
 _ENGINE = "torch::autograd::Engine::"
 _SAVED = ("torch::autograd::SavedVariable", "::release_variables(")
 _WORKSPACE = re.compile(
@@ -49,22 +50,30 @@ def category_of(stack: Sequence[Frame], free: Sequence[Frame] = ()) -> str:
     of_torch = [(_within_torch(frame), frame.name) for frame in stack if is_python(frame) and is_in_torch(frame)]
     if any(path.startswith("optim/") and name == "_init_group" for path, name in of_torch):
         return "optimizer state"
-    is_call = any(path == "nn/modules/module.py" and name == "_call_impl" for path, name in of_torch)
-    if any(path == "nn/modules/module.py" and name in ("_apply", "convert") for path, name in of_torch) or any(
-        path.startswith("nn/modules/") and name == "__init__" for path, name in of_torch
-    ):
+    is_call = (_MODULE, "_call_impl") in of_torch
+    if any(_makes_parameters(path, name) for path, name in of_torch):
         return UNKNOWN if is_call else "weights"
-    if not is_call and any(_ENGINE in frame.name for frame in stack):
-        return "gradients"
-    if is_call and any(_ENGINE in frame.name for frame in free) and any(_is_saved(frame) for frame in free):
-        return "activations"
-    return UNKNOWN
+    if is_call:
+        return "activations" if _is_freed_by_backward(free) else UNKNOWN
+    return "gradients" if _is_in_backward(stack) else UNKNOWN
+
+
+def _makes_parameters(path: str, name: str) -> bool:
+    """Returns whether a function of torch is one that allocates the parameters and buffers of modules."""
+    if path == _MODULE and name in ("_apply", "convert"):
+        return True
+    return path.startswith("nn/modules/") and name == "__init__"
+
+
+def _is_in_backward(stack: Sequence[Frame]) -> bool:
+    return any(_ENGINE in frame.name for frame in stack)
+
+
+def _is_freed_by_backward(free: Sequence[Frame]) -> bool:
+    """Returns whether autograd frees the memory because backward no longer needs the saved tensor."""
+    return _is_in_backward(free) and any(word in frame.name for frame in free for word in _SAVED)
 
 
 def _within_torch(frame: Frame) -> str:
     """Returns the path of a file inside the package torch, such as ``"nn/modules/module.py"``."""
     return frame.filename[-2000:].replace("\\", "/").rpartition("/torch/")[2]
-
-
-def _is_saved(frame: Frame) -> bool:
-    return any(word in frame.name for word in _SAVED)
