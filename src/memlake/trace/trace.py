@@ -154,14 +154,6 @@ class Trace:
 
         save(self, path)
 
-    def validate(self) -> None:
-        """Checks all rules again; docs/reference/trace_format.md lists them. Every trace fulfils them when it is made.
-
-        Raises:
-            TraceError: if a row breaks a rule, because the program wrote to the arrays.
-        """
-        Trace(self.op, self.id, self.bytes, self.stream, time=self.time, tag=self.tag, tags=self.tags)
-
     @property
     def op(self) -> npt.NDArray[np.uint8]:
         """The operation of each row, a number of `Op`."""

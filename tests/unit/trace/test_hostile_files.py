@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from helpers.valid_trace import assert_valid
 from memlake import Trace, TraceError
 
 FORMATS = [
@@ -32,7 +33,7 @@ def check(path, content):
         assert refused.path == str(path)
         assert len(str(refused)) < 2000
         return None
-    trace.validate()
+    assert_valid(trace)
     assert trace.peak_live >= 0
     assert repr(trace)
     return trace

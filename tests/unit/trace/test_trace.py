@@ -4,6 +4,7 @@ import pickle
 import numpy as np
 import pytest
 
+from helpers.valid_trace import assert_valid
 from memlake import ConfigError, Trace, TraceError
 from memlake.trace import Op, Row, Step
 
@@ -103,7 +104,7 @@ def test_a_part_begins_with_what_is_live(trace):
     assert [row[:4] for row in part] == [(A, 0, 100, 0), (S, 2, 0, 0), (A, 1, 513, 0), (O, 0, 0, 3), (Y, 0, 0, 0), (E, 0, 0, 0)]  # fmt: skip  # noqa: E501
     assert part.time.tolist() == [106, 106, 107, 108, 109, 110]
     assert part.metadata == trace.metadata
-    part.validate()
+    assert_valid(part)
 
 
 def test_a_part_keeps_the_streams_that_live_allocations_were_recorded_on(trace):
@@ -181,8 +182,3 @@ def test_tags_are_strings():
 def test_traces_can_be_copied_and_pickled(trace):
     assert copy.deepcopy(trace) == trace
     assert pickle.loads(pickle.dumps(trace)) == trace
-
-
-def test_validate_accepts_every_trace_that_exists(trace):
-    trace.validate()
-    trace[3:8].validate()
