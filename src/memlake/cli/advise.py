@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
 from typing import TYPE_CHECKING
 
+from memlake.cli.command import add_command
 from memlake.cli.output import EXIT_CODES, Progress, give
 from memlake.cli.replay_arguments import add_capacity, add_events, add_json
 from memlake.cli.trace_argument import add_traces, job_of, load_trace
 
 if TYPE_CHECKING:
-    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    import argparse
+
+    from memlake.cli.command import Commands
 
 __all__ = ["add_to"]
 
@@ -33,14 +35,15 @@ for bad input, also if one of several files cannot be read, 3 if a file cannot d
 """
 
 
-def add_to(commands: _Commands) -> None:
+def add_to(commands: Commands) -> None:
     """Adds the command to the command line."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "advise",
+        _run,
         help="which settings of PyTorch should this job use?",
         description=_DESCRIPTION,
         epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_traces(parser)
     add_capacity(parser)
@@ -54,7 +57,6 @@ def add_to(commands: _Commands) -> None:
     )
     add_events(parser)
     add_json(parser)
-    parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memlake.cli.command import add_command
 from memlake.cli.output import Progress, print_json
 from memlake.cli.output_file import refuse_to_replace
 from memlake.cli.replay_arguments import add_json
@@ -17,7 +17,9 @@ from memlake.units import format_bytes
 from memlake.wording import plural
 
 if TYPE_CHECKING:
-    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    import argparse
+
+    from memlake.cli.command import Commands
 
 __all__ = ["add_to"]
 
@@ -40,14 +42,15 @@ exit code: 0 if the file was written, 2 for bad input
 """
 
 
-def add_to(commands: _Commands) -> None:
+def add_to(commands: Commands) -> None:
     """Adds the command to the command line."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "convert",
+        _run,
         help="write a snapshot or trace as another format",
         description=_DESCRIPTION,
         epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_trace(parser)
     parser.add_argument("out", metavar="OUT", help="the file to write, such as small.npz")
@@ -64,7 +67,6 @@ def add_to(commands: _Commands) -> None:
         "trace gives or implies)",
     )
     add_json(parser)
-    parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -6,15 +6,15 @@ import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from memlake.cli.command import add_command
 from memlake.cli.output import EXIT_CODES, give
 from memlake.cli.replay_arguments import add_json
 from memlake.cli.trace_argument import load_trace
 from memlake.errors import ConfigError
 
 if TYPE_CHECKING:
+    from memlake.cli.command import Commands
     from memlake.trace import Trace
-
-    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 __all__ = ["add_to"]
 
@@ -36,14 +36,15 @@ exit code: 0, 2 for bad input, 3 if --never-freed is given and the file has no h
 _MOST_SITES = 100_000
 
 
-def add_to(commands: _Commands) -> None:
+def add_to(commands: Commands) -> None:
     """Adds the command to the command line."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "diff",
+        _run,
         help="what grew between two snapshots, or two steps, and what was never freed?",
         description=_DESCRIPTION,
         epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("a", metavar="A", help="a snapshot, or any other TRACE that memlake show takes")
     parser.add_argument("b", metavar="B", nargs="?", help="the later one; leave it out with --steps and --never-freed")
@@ -65,7 +66,6 @@ def add_to(commands: _Commands) -> None:
         help="how many call sites that grew, and that shrank, to print (default: %(default)s)",
     )
     add_json(parser)
-    parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
+from memlake.cli.command import add_command
 from memlake.cli.output import Progress, print_json
 from memlake.cli.replay_arguments import add_json
 from memlake.errors import ConfigError
 
 if TYPE_CHECKING:
-    from memlake.hardware import Differences, HardwareReport, Health
+    import argparse
 
-    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    from memlake.cli.command import Commands
+    from memlake.hardware import Differences, HardwareReport, Health
 
 __all__ = ["add_to"]
 
@@ -36,21 +37,21 @@ with --compare: 0 if nothing differs, 1 if something does
 """
 
 
-def add_to(commands: _Commands) -> None:
+def add_to(commands: Commands) -> None:
     """Adds the command to the command line."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "doctor",
+        _run,
         help="does memlake work here, and what is missing?",
         description=_DESCRIPTION,
         epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--compare", metavar="FILE", help="a report of `make test-gpu` or of --measure to compare")
     what.add_argument("--measure", metavar="FILE", help="measure a device and write the report to this file")
     parser.add_argument("--device", metavar="N", default="0", help="the device to measure (default: %(default)s)")
     add_json(parser)
-    parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -9,13 +9,14 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from memlake.cli.command import add_command
 from memlake.emulator.config import EmulatorConfig
 from memlake.emulator.hardware import HARDWARE, settings_of
 from memlake.errors import ConfigError
 from memlake.libraries import cuda_library_directory, emulator_library
 
 if TYPE_CHECKING:
-    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    from memlake.cli.command import Commands
 
 __all__ = ["add_to"]
 
@@ -35,14 +36,15 @@ exit code: the program's own, or 2 for bad input
 """
 
 
-def add_to(commands: _Commands) -> None:
+def add_to(commands: Commands) -> None:
     """Adds the command to the command line."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "emulate",
+        _run,
         help="run a program on the emulated CUDA driver",
         description=_DESCRIPTION,
         epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     defaults = EmulatorConfig()
     devices = parser.add_argument_group("devices")
@@ -126,7 +128,6 @@ def add_to(commands: _Commands) -> None:
     report.add_argument("--report", action="store_true", help="print the ledger to stderr when the program ends")
     report.add_argument("--ledger", metavar="FILE", help="write the ledger to a file, as JSON, when the program ends")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program and its arguments")
-    parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> NoReturn:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
+from memlake.cli.command import add_command
 from memlake.cli.output import EXIT_CODES, Progress, give
 from memlake.cli.replay_arguments import (
     add_capacity,
@@ -18,7 +18,9 @@ from memlake.cli.trace_argument import add_trace, load_trace
 from memlake.errors import ConfigError
 
 if TYPE_CHECKING:
-    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    import argparse
+
+    from memlake.cli.command import Commands
 
 __all__ = ["add_to"]
 
@@ -35,14 +37,15 @@ exit code: 0 if it fits, 1 if it runs out of memory, 2 for bad input, 3 if the f
 """
 
 
-def add_to(commands: _Commands) -> None:
+def add_to(commands: Commands) -> None:
     """Adds the command to the command line."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "replay",
+        _run,
         help="run a trace under one policy",
         description=_DESCRIPTION,
         epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_trace(parser)
     add_capacity(parser)
@@ -52,7 +55,6 @@ def add_to(commands: _Commands) -> None:
     parser.add_argument("--timeline", metavar="N", default="0", help="also show the held memory, in N samples")
     add_costs(parser)
     add_json(parser)
-    parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["add_capacity", "add_costs", "add_events", "add_json", "add_policies", "add_policy", "use_given_costs"]
+__all__ = [
+    "add_capacity",
+    "add_costs",
+    "add_events",
+    "add_json",
+    "add_policies",
+    "add_policy",
+    "add_replays",
+    "use_given_costs",
+]
 
 
 def add_capacity(parser: argparse.ArgumentParser) -> None:
@@ -78,6 +87,14 @@ def add_policies(parser: argparse.ArgumentParser) -> None:
     )
     vars(action)["policies"] = _Names()
     vars(action)["approximate"] = _Names(is_approximate=True)
+
+
+def add_replays(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of a command that replays a trace under several policies."""
+    add_policies(parser)
+    add_events(parser)
+    add_costs(parser)
+    add_json(parser)
 
 
 def add_costs(parser: argparse.ArgumentParser) -> None:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memlake.cli.command import add_command
 from memlake.cli.output import Progress, print_json
 from memlake.cli.output_file import refuse_to_replace
 from memlake.cli.replay_arguments import add_capacity, add_events, add_policies
@@ -16,9 +17,8 @@ from memlake.tables.terminal import print_text, visible
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
+    from memlake.cli.command import Commands
     from memlake.html_report import Report, ReportWishes, SweepReport
-
-    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 __all__ = ["add_to"]
 
@@ -54,14 +54,15 @@ _FOR_TRACES = {
 _OPTIONS = {"policies": "policy", "without_stacks": "without-stacks"}
 
 
-def add_to(commands: _Commands) -> None:
+def add_to(commands: Commands) -> None:
     """Adds the command to the command line."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "report",
+        _run,
         help="one page with charts and the address map, to open in a browser",
         description=_DESCRIPTION,
         epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_traces(parser)
     parser.add_argument("-o", "--out", metavar="FILE", default="report.html", help="the file to write (%(default)s)")
@@ -80,7 +81,6 @@ def add_to(commands: _Commands) -> None:
     add_policies(parser)
     add_events(parser)
     parser.add_argument("--json", action="store_true", help="print what the page shows as JSON; write no page")
-    parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:

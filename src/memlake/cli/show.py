@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
+from memlake.cli.command import add_command
 from memlake.cli.output import Progress, give
 from memlake.cli.replay_arguments import add_json
 from memlake.cli.trace_argument import add_traces, job_of, load_trace
 from memlake.errors import ConfigError
 
 if TYPE_CHECKING:
-    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    import argparse
+
+    from memlake.cli.command import Commands
 
 __all__ = ["add_to"]
 
@@ -36,14 +38,15 @@ exit code: 0, 2 for bad input, also if one of several files cannot be read
 _MOST_SITES = 100_000
 
 
-def add_to(commands: _Commands) -> None:
+def add_to(commands: Commands) -> None:
     """Adds the command to the command line."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "show",
+        _run,
         help="what is in a snapshot, and why did it run out of memory?",
         description=_DESCRIPTION,
         epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_traces(parser)
     parser.add_argument(
@@ -66,7 +69,6 @@ def add_to(commands: _Commands) -> None:
         help="print the live peak of each step: as the file names them, or inferred from requests that repeat",
     )
     add_json(parser)
-    parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:

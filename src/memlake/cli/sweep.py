@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from memlake.cli.command import add_command
 from memlake.cli.output import EXIT_CODES, Progress, give
 from memlake.cli.output_file import refuse_to_replace
 from memlake.cli.replay_arguments import add_events, add_json
@@ -13,7 +13,9 @@ from memlake.cli.trace_argument import add_traces, device_of
 from memlake.errors import ConfigError
 
 if TYPE_CHECKING:
-    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    import argparse
+
+    from memlake.cli.command import Commands
 
 __all__ = ["add_to"]
 
@@ -38,14 +40,15 @@ read, 3 if a file cannot decide it
 """
 
 
-def add_to(commands: _Commands) -> None:
+def add_to(commands: Commands) -> None:
     """Adds the command to the command line."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "sweep",
+        _run,
         help="which one setting serves hundreds of files? Also on a cluster",
         description=_DESCRIPTION,
         epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_traces(parser)
     parser.add_argument(
@@ -93,7 +96,6 @@ def add_to(commands: _Commands) -> None:
     parser.add_argument("--output", metavar="FILE", help="also write all results as a table: FILE.csv or FILE.parquet")
     parser.add_argument("--force", action="store_true", help="replace the file of --output if it exists")
     add_json(parser)
-    parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import sys
 import time
 from typing import TYPE_CHECKING
 
+from memlake.cli.command import add_command
 from memlake.cli.output import print_json
 from memlake.cli.replay_arguments import add_json
 from memlake.errors import ConfigError
 
 if TYPE_CHECKING:
+    import argparse
+
+    from memlake.cli.command import Commands
     from memlake.cli.live_screen import LiveScreen
     from memlake.publishing import PoolView, Reader
-
-    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 __all__ = ["add_to"]
 
@@ -42,14 +43,15 @@ exit code: 0, 1 with --once if no process publishes its pools, 2 for bad input
 """
 
 
-def add_to(commands: _Commands) -> None:
+def add_to(commands: Commands) -> None:
     """Adds the command to the command line."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "top",
+        _run,
         help="what do the pools of running processes hold?",
         description=_DESCRIPTION,
         epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--once", action="store_true", help="print one table and end; also where stdout is no terminal")
     parser.add_argument("--sort", choices=_SORTS, default="held", help="what to sort by (default: %(default)s)")
@@ -66,7 +68,6 @@ def add_to(commands: _Commands) -> None:
         "--interval", metavar="SECONDS", default="1", help="the time between two pictures (default: %(default)s)"
     )
     add_json(parser)
-    parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:

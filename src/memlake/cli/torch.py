@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
+from memlake.cli.command import add_command
 from memlake.cli.output import print_json
 from memlake.cli.replay_arguments import add_json
 
 if TYPE_CHECKING:
-    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    import argparse
+
+    from memlake.cli.command import Commands
 
 __all__ = ["add_to"]
 
@@ -29,18 +31,18 @@ exit code: 0; 1 if status finds that memlake cannot be installed in this PyTorch
 """
 
 
-def add_to(commands: _Commands) -> None:
+def add_to(commands: Commands) -> None:
     """Adds the command to the command line."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "torch",
+        _run,
         help="use memlake in PyTorch programs without changing them",
         description=_DESCRIPTION,
         epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("action", choices=("enable", "disable", "status"))
     add_json(parser)
-    parser.set_defaults(run=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
