@@ -9,10 +9,10 @@ from weakref import ReferenceType, ref
 
 from memlake import _native
 from memlake.device.device import open_core
-from memlake.errors import ClosedError, ConfigError, InvalidFree
+from memlake.errors import ConfigError, InvalidFree
 from memlake.ownership.closable import Closable
-from memlake.ownership.factory_made import FactoryMade
 from memlake.units import Size, format_bytes, parse_bytes
+from memlake.vmm.driver_object import DriverObject
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -55,7 +55,7 @@ def import_chunk(device: Device, fd: int, nbytes: Size) -> Chunk:
     return Chunk._make(device, core)
 
 
-class Chunk(Closable, FactoryMade):
+class Chunk(Closable, DriverObject[_native.PhysicalChunk]):
     """Physical memory from one ``cuMemCreate``. It cannot be split. It may be mapped at several addresses.
 
     A chunk has at most one user: the segment that took it or was stitched from it. A chunk without a user is free.
@@ -66,7 +66,6 @@ class Chunk(Closable, FactoryMade):
     __slots__ = ("__weakref__", "_core", "_device", "_home", "_user")
     _made_by = "memlake.vmm.create() or memlake.vmm.import_chunk()"
 
-    _core: _native.PhysicalChunk
     _device: Device
     _user: ReferenceType[Segment] | None
     _home: ReferenceType[Segment] | None
@@ -138,12 +137,6 @@ class Chunk(Closable, FactoryMade):
     def __repr__(self) -> str:
         state = "closed" if not self.is_open else "free" if self.is_free else "used"
         return f"Chunk({format_bytes(self.nbytes)} on device {self._device.ordinal}, {state})"
-
-    @property
-    def _open(self) -> _native.PhysicalChunk:
-        if not self.is_open:
-            raise ClosedError(f"{self!r} is closed")
-        return self._core
 
 
 def claim(chunks: Iterable[Chunk], user: Segment) -> None:

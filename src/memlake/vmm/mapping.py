@@ -5,19 +5,19 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from memlake import _native
 from memlake.device.memory import Memory
-from memlake.errors import ClosedError, InvalidFree
-from memlake.ownership.factory_made import FactoryMade
+from memlake.errors import InvalidFree
 from memlake.ownership.views import LiveViews
 from memlake.units import format_bytes
 from memlake.vmm.access import Devices, Rights, device_list, flags_of, rights_of, rights_of_anybody, same_driver
+from memlake.vmm.driver_object import DriverObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from typing_extensions import Self
 
-    from memlake import _native
     from memlake.device.device import Device
     from memlake.vmm.chunk import Chunk
     from memlake.vmm.reservation import Reservation
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Mapping"]
 
 
-class Mapping(Memory, FactoryMade):
+class Mapping(Memory, DriverObject[_native.Mapping]):
     """One chunk, mapped to a part of a reservation. `Reservation.map` makes one.
 
     A mapping keeps its chunk and its reservation alive. A dropped mapping is unmapped.
@@ -35,7 +35,6 @@ class Mapping(Memory, FactoryMade):
     _made_by = "reservation.map(chunk)"
 
     _views: LiveViews
-    _core: _native.Mapping
     _reservation: Reservation
     _chunk: Chunk
     _offset: int
@@ -123,12 +122,6 @@ class Mapping(Memory, FactoryMade):
     def __repr__(self) -> str:
         place = f"{self._core.address:#x}" if self.is_open else "closed"
         return f"Mapping({format_bytes(self.nbytes)} of device {self.device.ordinal}, {place})"
-
-    @property
-    def _open(self) -> _native.Mapping:
-        if not self.is_open:
-            raise ClosedError(f"{self!r} is closed")
-        return self._core
 
     @contextmanager
     def _driver_calls(self) -> Iterator[None]:

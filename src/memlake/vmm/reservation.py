@@ -7,12 +7,12 @@ from weakref import WeakSet
 
 from memlake import _native
 from memlake.device.device import open_core
-from memlake.errors import ClosedError, ConfigError, InvalidFree
+from memlake.errors import ConfigError, InvalidFree
 from memlake.ownership.closable import Closable
-from memlake.ownership.factory_made import FactoryMade
 from memlake.units import Size, format_bytes, parse_bytes
 from memlake.vmm.access import Devices, Rights, device_list, flags_of, rights_of, same_driver
 from memlake.vmm.chunk import Chunk
+from memlake.vmm.driver_object import DriverObject
 from memlake.vmm.mapping import Mapping
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def reserve(device: Device, nbytes: Size, *, alignment: Size = 0, address: int =
     return Reservation._make(device, _native.Reservation(open_core(device), size, multiple, place))
 
 
-class Reservation(Closable, FactoryMade):
+class Reservation(Closable, DriverObject[_native.Reservation]):
     """A range of addresses, to which chunks can be mapped. `reserve` makes one.
 
     The end of a ``with`` block closes its mappings and releases the addresses. A dropped reservation is released after
@@ -50,7 +50,6 @@ class Reservation(Closable, FactoryMade):
     __slots__ = ("__weakref__", "_core", "_device", "_mappings")
     _made_by = "memlake.vmm.reserve()"
 
-    _core: _native.Reservation
     _device: Device
     _mappings: WeakSet[Mapping]
 
@@ -180,12 +179,6 @@ class Reservation(Closable, FactoryMade):
     def __repr__(self) -> str:
         place = f"{self._core.address:#x}" if self.is_open else "closed"
         return f"Reservation({format_bytes(self.nbytes)}, {place})"
-
-    @property
-    def _open(self) -> _native.Reservation:
-        if not self.is_open:
-            raise ClosedError(f"{self!r} is closed")
-        return self._core
 
     def _part(self, offset: Size, nbytes: Size | None) -> tuple[int, int]:
         """Returns offset and size of a part of this range in bytes. Raises ConfigError if the part is not inside."""
