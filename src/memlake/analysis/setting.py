@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from memlake.units import format_bytes
 from memlake.wording import counted
 
 if TYPE_CHECKING:
+    from memlake.policies import Options
     from memlake.replaying.result import ReplayResult
 
-__all__ = ["NOT_ON_A_GPU", "Setting", "install_line"]
+__all__ = ["NOT_ON_A_GPU", "PricedLine", "Setting", "head_to_json", "install_line", "sentence_about"]
 
 NOT_ON_A_GPU = "at the beginning of the program; it was not tried on a GPU yet"
 """What to know about `install_line`."""
@@ -20,6 +21,37 @@ NOT_ON_A_GPU = "at the beginning of the program; it was not tried on a GPU yet"
 def install_line(configuration: str = "") -> str:
     """Returns the line that makes memlake PyTorch's allocator; `configuration`: empty for that of `install`."""
     return f"import memlake.torch; memlake.torch.install({configuration and repr(configuration)})"
+
+
+class PricedLine(Protocol):
+    """A line that makes PyTorch use options, with its gain and its price: on one rank, or on all ranks of a job."""
+
+    @property
+    def line(self) -> str: ...
+    @property
+    def note(self) -> str: ...
+    @property
+    def options(self) -> Options: ...
+    @property
+    def gain(self) -> str: ...
+    @property
+    def price(self) -> str: ...
+
+
+def sentence_about(setting: PricedLine) -> str:
+    """Returns a setting, its gain and its price, as text."""
+    note = f" ({setting.note})" if setting.note else ""
+    return f"{setting.line}{note}: {setting.gain}; {setting.price}."
+
+
+def head_to_json(setting: PricedLine) -> dict[str, Any]:
+    """Returns what the JSON objects of all settings begin with, as a dict."""
+    return {
+        "line": setting.line,
+        "note": setting.note,
+        "policy": setting.options.name,
+        "options": setting.options.to_text(),
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +71,11 @@ class Setting:
     line: str
     note: str = ""
     num_steps: int = 0
+
+    @property
+    def options(self) -> Options:
+        """The options."""
+        return self.result.options
 
     @property
     def saved(self) -> int | None:
@@ -87,16 +124,11 @@ class Setting:
     @property
     def sentence(self) -> str:
         """The setting, its gain and its price, as text."""
-        note = f" ({self.note})" if self.note else ""
-        return f"{self.line}{note}: {self.gain}; {self.price}."
+        return sentence_about(self)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the figures as a dict."""
-        return {
-            "line": self.line,
-            "note": self.note,
-            "policy": self.result.policy,
-            "options": self.result.options.to_text(),
+        return head_to_json(self) | {
             "outcome": self.result.outcome,
             "peak_held": self.result.peak_held,
             "over_live": self.result.held_over_live,

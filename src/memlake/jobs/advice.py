@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memlake.analysis import Advice
+from memlake.analysis.setting import head_to_json, sentence_about
 from memlake.jobs.answer import JobAnswer, named
 from memlake.jobs.comparisons import joint_outcome
 from memlake.units import format_bytes
@@ -99,16 +100,11 @@ class JobSetting:
     @property
     def sentence(self) -> str:
         """The setting, its gain and its price, as text."""
-        note = f" ({self.note})" if self.note else ""
-        return f"{self.line}{note}: {self.gain}; {self.price}."
+        return sentence_about(self)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the figures as a dict."""
-        return {
-            "line": self.line,
-            "note": self.note,
-            "policy": self.options.name,
-            "options": self.options.to_text(),
+        return head_to_json(self) | {
             "saved": self.saved,
             "rescued": list(self.rescued),
             "peak_held": self.settings[self.largest].result.peak_held,

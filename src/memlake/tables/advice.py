@@ -10,12 +10,14 @@ from memlake.tables.trust import add_trust
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from memlake.analysis import Advice
     from memlake.analysis.setting import Setting
     from memlake.jobs import JobSetting
     from memlake.replaying import ReplayResult
 
-__all__ = ["add_setting", "page_of"]
+__all__ = ["add_settings", "page_of"]
 
 
 def page_of(advice: Advice) -> Page:
@@ -52,12 +54,7 @@ def page_of(advice: Advice) -> Page:
         _add_memlake(page, advice)
         return page
     page.line("Recommendation:")
-    add_setting(page, advice.recommendation)
-    if advice.alternatives:
-        page.line()
-        page.line("Alternatives:")
-        for setting in advice.alternatives:
-            add_setting(page, setting)
+    add_settings(page, advice.recommendation, advice.alternatives)
     _add_memlake(page, advice)
     if comparison.after_oom:
         page.line()
@@ -69,7 +66,7 @@ def _add_memlake(page: Page, advice: Advice) -> None:
     if (setting := advice.with_memlake) is not None:
         page.line()
         page.line("With memlake as PyTorch's allocator:")
-        add_setting(page, setting)
+        _add_setting(page, setting)
 
 
 def _line(result: ReplayResult, advice: Advice) -> tuple[str, ...]:
@@ -86,7 +83,19 @@ def _line(result: ReplayResult, advice: Advice) -> tuple[str, ...]:
     )
 
 
-def add_setting(page: Page, setting: Setting | JobSetting) -> None:
+def add_settings(
+    page: Page, recommended: Setting | JobSetting, alternatives: Sequence[Setting] | Sequence[JobSetting]
+) -> None:
+    """Adds the recommended setting, and then the alternatives under a heading of their own."""
+    _add_setting(page, recommended)
+    if alternatives:
+        page.line()
+        page.line("Alternatives:")
+        for setting in alternatives:
+            _add_setting(page, setting)
+
+
+def _add_setting(page: Page, setting: Setting | JobSetting) -> None:
     """Adds the line to paste, its gain, its price, and what a reader must know about it."""
     page.line(f"  {setting.line}")
     page.line(f"    gain: {setting.gain}")

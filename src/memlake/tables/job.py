@@ -16,20 +16,38 @@ if TYPE_CHECKING:
     from memlake.tables.page import Page
 
 __all__ = [
+    "RankColumns",
     "add_head",
     "add_head_with_device",
     "add_left_out",
     "add_notes",
     "add_spread",
     "add_worst",
-    "histories",
     "live_peak",
-    "rank_column",
     "shortened",
     "size",
 ]
 
 _LONGEST_LABEL = 32
+
+
+class RankColumns:
+    """The first columns of a table with a line per rank: the rank or the file, and its history unless all are complete.
+
+    Args:
+        answer: the answer for all ranks.
+
+    Attributes:
+        headers: the headers of the columns.
+    """
+
+    def __init__(self, answer: JobAnswer[Any]) -> None:
+        self._with_history = any(rank.history.kind != "complete" for rank in answer.ranks)
+        self.headers = ("rank" if answer.numbered_by else "file", *(("history",) if self._with_history else ()))
+
+    def cells(self, rank: Rank[Any]) -> tuple[str, ...]:
+        """Returns the cells of a rank."""
+        return (shortened(rank.label), *((rank.history.kind,) if self._with_history else ()))
 
 
 def add_head_with_device(page: Page, answer: JobComparison | JobAdvice) -> None:
@@ -88,12 +106,6 @@ def add_spread(page: Page, spreads: Mapping[str, Spread | None]) -> None:
     page.line()
 
 
-def histories(ranks: Sequence[Rank[Any]]) -> list[str]:
-    """Returns the cells of a column for histories, or an empty list if all are complete."""
-    kinds = [rank.history.kind for rank in ranks]
-    return kinds if set(kinds) != {"complete"} else []
-
-
 def live_peak(rank: Rank[Any]) -> str:
     """Returns the live peak of a rank for a cell. A file without a history does not tell it."""
     return "unknown" if rank.history.kind == "state" else format_bytes(rank.peak_live)
@@ -105,11 +117,6 @@ def add_worst(page: Page, text: str, notes: Sequence[str]) -> None:
     for note in notes:
         if note not in text:
             page.paragraph(note)
-
-
-def rank_column(answer: JobAnswer[Any]) -> str:
-    """Returns the header of the first column."""
-    return "rank" if answer.numbered_by else "file"
 
 
 def size(nbytes: int | None) -> str:

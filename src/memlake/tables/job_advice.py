@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlake.tables.advice import add_setting
+from memlake.tables.advice import add_settings
 from memlake.tables.job import (
+    RankColumns,
     add_head_with_device,
     add_notes,
     add_spread,
     add_worst,
-    histories,
     live_peak,
-    rank_column,
-    shortened,
 )
 from memlake.tables.outcomes import OUTCOMES
 from memlake.tables.page import Page
@@ -47,12 +45,7 @@ def page_of(advice: JobAdvice) -> Page:
         page.paragraph(advice.sentence)
         return page
     page.line("Recommendation for every rank; gain and price are the worst of all ranks:")
-    add_setting(page, advice.recommendation)
-    if advice.alternatives:
-        page.line()
-        page.line("Alternatives:")
-        for setting in advice.alternatives:
-            add_setting(page, setting)
+    add_settings(page, advice.recommendation, advice.alternatives)
     if advice.unreadable:
         page.paragraph("The files that could not be read may need more.")
     if past := next(filter(None, (one.result.comparison.after_oom for one in advice.ranks)), ""):
@@ -62,10 +55,10 @@ def page_of(advice: JobAdvice) -> Page:
 
 
 def _add_ranks(page: Page, advice: JobAdvice) -> None:
-    kinds = histories(advice.ranks)
+    columns = RankColumns(advice)
     chosen = advice.recommendation
     shown = chosen is not None or not advice.is_one_job
-    left = (rank_column(advice), *(("history",) if kinds else ()), "its own settings")
+    left = (*columns.headers, "its own settings")
     headers = (*left, "live peak", "held peak", *(("recommended",) if shown else ()), "stalls", "driver ms")
     rows = []
     for rank in advice.ranks:
@@ -79,8 +72,7 @@ def _add_ranks(page: Page, advice: JobAdvice) -> None:
         modelled = own.modelled_driver_ms
         rows.append(
             (
-                shortened(rank.label),
-                *((rank.history.kind,) if kinds else ()),
+                *columns.cells(rank),
                 OUTCOMES[own.outcome],
                 live_peak(rank),
                 format_bytes(own.peak_held) if own.fits else "-",

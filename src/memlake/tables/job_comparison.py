@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memlake.tables.job import (
+    RankColumns,
     add_head_with_device,
     add_notes,
     add_spread,
     add_worst,
-    histories,
     live_peak,
-    rank_column,
     shortened,
 )
 from memlake.tables.outcomes import OUTCOMES
@@ -48,14 +47,14 @@ def page_of(found: JobComparison) -> Page:
 def _add_ranks(page: Page, found: JobComparison) -> None:
     # Files of different jobs have settings of their own, so only the names of the policies are common.
     names = list(dict.fromkeys(_column(result, found) for rank in found.ranks for result in rank.result))
-    kinds = histories(found.ranks)
-    left = (rank_column(found), *(("history",) if kinds else ()), *(() if found.is_one_job else ("outcome",)))
+    columns = RankColumns(found)
+    left = (*columns.headers, *(() if found.is_one_job else ("outcome",)))
     rows = []
     for rank in found.ranks:
         cells = {_column(result, found): _cell(result) for result in rank.result}
         device = () if found.capacity is not None else (format_bytes(rank.result.capacity),)
         outcome = () if found.is_one_job else (OUTCOMES[rank.result.outcome],)
-        start = (shortened(rank.label), *((rank.history.kind,) if kinds else ()), *outcome, *device, live_peak(rank))
+        start = (*columns.cells(rank), *outcome, *device, live_peak(rank))
         rows.append((*start, *(cells.get(name, "-") for name in names)))
     sizes = ("live peak",) if found.capacity is not None else ("device", "live peak")
     page.table((*left, *sizes, *names), rows, left=len(left))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memlake.tables.job import add_head, add_notes, add_worst, histories, live_peak, rank_column, shortened
+from memlake.tables.job import RankColumns, add_head, add_notes, add_worst, live_peak, shortened
 from memlake.tables.page import Page
 from memlake.units import format_bytes
 
@@ -20,14 +20,12 @@ def page_of(found: JobFit) -> Page:
     page = Page()
     add_head(page, found)
     names = list(dict.fromkeys(_column(one, found) for rank in found.ranks for one in rank.result))
-    kinds = histories(found.ranks)
-    left = (rank_column(found), *(("history",) if kinds else ()))
+    columns = RankColumns(found)
     rows = []
     for rank in found.ranks:
         cells = {_column(one, found): _cell(one) for one in rank.result}
-        start = (shortened(rank.label), *((rank.history.kind,) if kinds else ()), live_peak(rank))
-        rows.append((*start, *(cells.get(name, "-") for name in names)))
-    page.table((*left, "live peak", *names), rows, left=len(left))
+        rows.append((*columns.cells(rank), live_peak(rank), *(cells.get(name, "-") for name in names)))
+    page.table((*columns.headers, "live peak", *names), rows, left=len(columns.headers))
     page.paragraph("A size is the smallest device of the rank under the policy.")
     page.line()
     if found.policies:

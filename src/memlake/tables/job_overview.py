@@ -6,7 +6,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from memlake.tables import peak
-from memlake.tables.job import add_head, add_notes, add_spread, histories, rank_column, shortened, size
+from memlake.tables.job import RankColumns, add_head, add_notes, add_spread, size
 from memlake.tables.overview import add_steps
 from memlake.tables.page import Page
 from memlake.units import format_bytes
@@ -33,10 +33,10 @@ def page_of(found: JobOverview, *, num_sites: int = 10, steps: bool = False) -> 
         where = "torch_npu" if facts.settings.accelerator == "npu" else "torch"
         more = f"; {where} {facts.settings.torch} (by the form of the files), ran under {facts.ran_under}"
     add_head(page, found, more)
-    is_all_complete = not histories(found.ranks)
-    headers = (rank_column(found), *(() if is_all_complete else ("history",)), "ran out of memory")
+    columns = RankColumns(found)
+    headers = (*columns.headers, "ran out of memory")
     numbers = ("live peak", "held peak", "held at end", "largest free", "device")
-    rows = [_line(rank, is_all_complete) for rank in found.ranks]
+    rows = [(*columns.cells(rank), *_line(rank)) for rank in found.ranks]
     page.table((*headers, *numbers), rows, left=len(headers))
     page.line()
     if found.is_one_job:
@@ -59,14 +59,12 @@ def page_of(found: JobOverview, *, num_sites: int = 10, steps: bool = False) -> 
     return page
 
 
-def _line(rank: Rank[Overview], is_all_complete: bool) -> tuple[str, ...]:
+def _line(rank: Rank[Overview]) -> tuple[str, ...]:
     found = rank.result
     verdict = "no" if found.shortage is None else found.shortage.kind
     end = found.at_end
     largest = "unknown" if end is None else format_bytes(end.largest_free)
     return (
-        shortened(rank.label),
-        *(() if is_all_complete else (rank.history.kind,)),
         verdict if found.shortage is None else f"yes: {verdict}",
         "unknown" if found.peak.scope == "moment" else format_bytes(found.peak.nbytes),
         size(found.held_peak),
