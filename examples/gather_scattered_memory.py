@@ -26,7 +26,7 @@ from memlake.tables.terminal import print_table
 from memlake.units import format_bytes
 
 if TYPE_CHECKING:
-    from memlake.pool.snapshot import BlockInfo
+    from memlake.pool.pool_snapshot import BlockInfo
     from memlake.pool.stats import PoolStats
 
 MIB = 2**20

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
     from memlake.policies import Options
     from memlake.pool.graph_pool import GraphPool
+    from memlake.pool.pool_snapshot import PoolSnapshot
     from memlake.pool.recording import Recording
-    from memlake.pool.snapshot import PoolSnapshot
     from memlake.sharing import Share
 
 __all__ = ["FailureCallback", "Pool"]
@@ -330,7 +330,7 @@ class Pool(_native.Pool, PoolAttributes, PoolHardware, Closable):
 
     def snapshot(self) -> PoolSnapshot:
         """Returns all segments and blocks of the pool, read at one moment."""
-        from memlake.pool.snapshot import PoolSnapshot
+        from memlake.pool.pool_snapshot import PoolSnapshot
 
         return PoolSnapshot(*self._snapshot(), self._all)
 
