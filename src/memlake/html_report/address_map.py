@@ -1,8 +1,8 @@
 """The address map of a replay: which block lay where, from moment to moment, in a form that a page can draw.
 
-A block that stays for many moments is one piece: its place, its state, and its first and last moment. The page shows
-a moment by drawing the pieces that contain it. A replay with more pieces than a page can hold is drawn coarser: small
-blocks that lie side by side become one piece.
+A block that stays for many moments is one span: its place, its state, and its first and last moment. The page shows
+a moment by drawing the spans that contain it. A replay with more spans than a page can hold is drawn coarser: small
+blocks that lie side by side become one span.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ __all__ = ["MIXED", "AddressMap", "address_map_of"]
 
 _LIVE, _PENDING = STATES.index("live"), STATES.index("pending")
 MIXED = len(STATES)
-"""The state of a piece that stands for several small blocks in different states."""
+"""The state of a span that stands for several small blocks in different states."""
 SEVERAL = 2**32 - 1
-"""The site of a piece that stands for several blocks, or for none in use."""
+"""The site of a span that stands for several blocks, or for none in use."""
 _FIRST_GRAIN, _LARGEST_GRAIN = 64 * 1024, 64 * 1024**2
 
 
 class AddressMap(NamedTuple):
-    """The pieces of a replay as columns, by address.
+    """The spans of a replay as columns, by address.
 
     Attributes:
-        columns: for each piece its address (in units, as the difference to the piece before), size in units, state,
+        columns: for each span its address (in units, as the difference to the span before), size in units, state,
             site, stream, segment, and its first and last moment.
-        segments: for each segment its address as text, its page size in bytes (0: one piece), and 1 if it is for small
-            requests.
+        segments: for each segment its address as text, its page size in bytes (0: it has no pages), and 1 if it is
+            for small requests.
         grain: blocks below this many bytes were joined with their neighbours; 0: none were.
     """
 
@@ -49,7 +49,7 @@ class AddressMap(NamedTuple):
 
 
 class _Pieces(NamedTuple):
-    """Blocks or pieces as columns, by moment and then by address."""
+    """Blocks or spans as columns, by moment and then by address."""
 
     moment: npt.NDArray[np.int64]
     address: npt.NDArray[np.uint64]
@@ -64,13 +64,13 @@ class _Pieces(NamedTuple):
         return _Pieces(*(column[chosen] for column in self))
 
 
-def address_map_of(moments: Moments, site_of: npt.NDArray[np.uint32], most_pieces: int) -> AddressMap:
-    """Returns the map of a replay with `most_pieces` pieces at most, as far as joining small blocks helps.
+def address_map_of(moments: Moments, site_of: npt.NDArray[np.uint32], most_spans: int) -> AddressMap:
+    """Returns the map of a replay with `most_spans` spans at most, as far as joining small blocks helps.
 
     Args:
         moments: the blocks after chosen rows.
         site_of: the site of each allocation that got memory, in their order.
-        most_pieces: the number of pieces above which small blocks are joined.
+        most_spans: the number of spans above which small blocks are joined.
     """
     begins, segment = np.unique(moments.column("segment"), return_inverse=True)
     ids, states = moments.column("id").astype(np.int64), moments.column("state").astype(np.int64)
@@ -88,19 +88,19 @@ def address_map_of(moments: Moments, site_of: npt.NDArray[np.uint32], most_piece
         identity=moments.column("id"),
     )
     grain = 0
-    pieces, first, last = _over_time(blocks)
-    while len(first) > most_pieces and grain < _LARGEST_GRAIN:
+    spans, first, last = _over_time(blocks)
+    while len(first) > most_spans and grain < _LARGEST_GRAIN:
         grain = max(2 * grain, _FIRST_GRAIN)
         blocks = _joined(blocks, grain)
-        pieces, first, last = _over_time(blocks)
-    place = in_units(_without_gaps(pieces.address, pieces.nbytes))
+        spans, first, last = _over_time(blocks)
+    place = in_units(_without_gaps(spans.address, spans.nbytes))
     columns: dict[str, npt.NDArray[Any]] = {
         "address": np.diff(place, prepend=np.uint32(0)).astype(np.uint32),
-        "nbytes": in_units(pieces.nbytes),
-        "state": pieces.state.astype(np.uint8),
-        "site": pieces.site.astype(np.uint32),
-        "stream": np.minimum(pieces.stream, 2**16 - 1).astype(np.uint16),
-        "segment": pieces.segment.astype(np.uint32),
+        "nbytes": in_units(spans.nbytes),
+        "state": spans.state.astype(np.uint8),
+        "site": spans.site.astype(np.uint32),
+        "stream": np.minimum(spans.stream, 2**16 - 1).astype(np.uint16),
+        "segment": spans.segment.astype(np.uint32),
         "first": first.astype(np.uint16),
         "last": last.astype(np.uint16),
     }
@@ -108,7 +108,7 @@ def address_map_of(moments: Moments, site_of: npt.NDArray[np.uint32], most_piece
 
 
 def _over_time(blocks: _Pieces) -> tuple[_Pieces, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Joins equal blocks of successive moments. Returns the pieces by address, with their first and last moments."""
+    """Joins equal blocks of successive moments. Returns the spans by address, with their first and last moments."""
     order = np.lexsort((blocks.moment, blocks.identity, blocks.state, blocks.nbytes, blocks.address))
     ordered = blocks.where(order)
     begins = np.ones(len(order), np.bool_)
@@ -124,7 +124,7 @@ def _joined(blocks: _Pieces, grain: int) -> _Pieces:
     """Joins blocks below the grain that lie side by side in one segment at one moment."""
     is_small = blocks.nbytes < grain
     follows = np.zeros(len(is_small), np.bool_)
-    # A joined piece may not grow over the next border of the grain, so that it stays equal from moment to moment.
+    # A joined span may not grow over the next border of the grain, so that it stays equal from moment to moment.
     cell = blocks.address // np.uint64(grain)
     follows[1:] = (
         is_small[1:]
@@ -151,7 +151,7 @@ def _joined(blocks: _Pieces, grain: int) -> _Pieces:
 
 
 def _without_gaps(address: npt.NDArray[np.uint64], nbytes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Returns the places of pieces, sorted by address, in a space without the addresses that no piece ever has."""
+    """Returns the places of spans, sorted by address, in a space without the addresses that no span ever has."""
     if len(address) == 0:
         return address
     ends = np.maximum.accumulate(address + nbytes)

@@ -54,7 +54,7 @@ class ReportWishes:
         policies: the policies; None: what the job ran under and all others.
         samples: the number of samples of each series.
         has_map: whether the address map is shown.
-        most_pieces: the number of pieces of all maps above which small blocks are joined.
+        most_spans: the number of spans of all maps above which small blocks are joined.
         steps: the numbers of the first and the last step to look at closely; None: the whole trace. The series have
             more samples then, and the moments of the map are in these steps.
         has_stacks: whether stacks are shown. File names in them may be private.
@@ -67,7 +67,7 @@ class ReportWishes:
     policies: tuple[Options, ...] | None = None
     samples: int = 8192
     has_map: bool = True
-    most_pieces: int = 600_000
+    most_spans: int = 600_000
     steps: tuple[int, int] | None = None
     has_stacks: bool = True
 
@@ -329,7 +329,7 @@ def _policy(
     mode = EventMode.parse(wishes.events)
     shown = run(trace, result.options, compared.capacity, mode, wishes.limit, moments=moments).moments
     assert shown is not None
-    drawn = address_map_of(shown, site_of, wishes.most_pieces // len(compared))
+    drawn = address_map_of(shown, site_of, wishes.most_spans // len(compared))
     split = split_over_time(shown)
     figures["map"] = blobs.add(drawn.columns) | {
         "segments": drawn.segments,

@@ -30,7 +30,7 @@ Progress = Callable[[int, int], None]
 
 _WITH_MAP = 4
 """So many files get an address map; more would make the page too large. The others get everything else."""
-_PIECES = 600_000
+_SPANS = 600_000
 _SAMPLES = 8192
 _MOST_ROWS = 100
 
@@ -147,7 +147,7 @@ def report_of_ranks(job: Ranks, wishes: ReportWishes, progress: Progress | None 
             capacity=capacities[rank.label],
             reserve=None,
             has_map=has_map,
-            most_pieces=_PIECES // min(len(order), _WITH_MAP),
+            most_spans=_SPANS // min(len(order), _WITH_MAP),
             samples=_SAMPLES if len(order) <= _WITH_MAP else max(_SAMPLES // len(order), 256),
         )
         try:
@@ -176,7 +176,7 @@ def report_of_diff(
         ConfigError: if an argument cannot be used, or a file has nothing to report.
     """
     blobs = Blobs()
-    wishes = replace(wishes or ReportWishes(), most_pieces=_PIECES // 2)
+    wishes = replace(wishes or ReportWishes(), most_spans=_SPANS // 2)
     difference = diff(before, after, any_device=True)
     difference = replace(difference, a=replace(difference.a, name=names[0]), b=replace(difference.b, name=names[1]))
     files = tuple(

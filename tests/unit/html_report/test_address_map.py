@@ -1,4 +1,4 @@
-"""Address maps: the pieces of a page describe exactly the blocks of the replay at each moment."""
+"""Address maps: the spans of a page describe exactly the blocks of the replay at each moment."""
 
 import numpy as np
 import pytest
@@ -20,8 +20,8 @@ def moments_of(trace, policy, rows, capacity=80 * GIB):
     return run(trace, resolve_policy(policy), capacity, EventMode("immediate"), None, moments=rows)
 
 
-def pieces_at(drawn, moment):
-    """The pieces of a moment as (place, nbytes, state)."""
+def spans_at(drawn, moment):
+    """The spans of a moment as (place, nbytes, state)."""
     columns = drawn.columns
     place = np.cumsum(columns["address"].astype(np.uint64))
     shown = (columns["first"] <= moment) & (moment <= columns["last"])
@@ -40,10 +40,10 @@ def test_the_pieces_of_a_moment_are_the_blocks_of_the_pool(moe, policy):
     for moment in range(len(found)):
         inside = slice(int(found.starts[moment]), int(found.starts[moment + 1]))
         blocks = zip(found.column("nbytes")[inside].tolist(), found.column("state")[inside].tolist(), strict=True)
-        pieces = pieces_at(drawn, moment)
-        assert [(-(-nbytes // UNIT), state) for nbytes, state in blocks] == [piece[1:] for piece in pieces]
-        ends = [place + nbytes for place, nbytes, _ in pieces]
-        assert all(end <= begin for end, (begin, _, _) in zip(ends, pieces[1:], strict=False))
+        spans = spans_at(drawn, moment)
+        assert [(-(-nbytes // UNIT), state) for nbytes, state in blocks] == [span[1:] for span in spans]
+        ends = [place + nbytes for place, nbytes, _ in spans]
+        assert all(end <= begin for end, (begin, _, _) in zip(ends, spans[1:], strict=False))
 
 
 @pytest.mark.parametrize("policy", ["caching", "expandable", "lake", "direct"])
@@ -65,8 +65,8 @@ def test_small_blocks_are_joined_when_there_are_too_many(moe):
     assert coarse.grain > 0
     assert len(coarse) <= 9 * len(exact) // 10
     for moment in (0, 10, len(found) - 1):
-        assert sum(piece[1] for piece in pieces_at(coarse, moment)) == pytest.approx(
-            sum(piece[1] for piece in pieces_at(exact, moment)), rel=1e-3
+        assert sum(span[1] for span in spans_at(coarse, moment)) == pytest.approx(
+            sum(span[1] for span in spans_at(exact, moment)), rel=1e-3
         )
 
 

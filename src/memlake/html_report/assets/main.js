@@ -165,7 +165,7 @@ async function start() {
     state.search = event.target.value.trim().toLowerCase();
     drawSites();
     drawFlame();
-    panels.forEach((panel) => panel.pieces && paint(panel, state.file, state.file.policies[panel.policy], panel.columns));
+    panels.forEach((panel) => panel.spans && paint(panel, state.file, state.file.policies[panel.policy], panel.columns));
   });
   byId("page").hidden = false;
   byId("job-sentence").hidden = !DATA.sentence || Boolean(DATA.diff);

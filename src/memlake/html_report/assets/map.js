@@ -37,7 +37,7 @@ function startPanels() {
 }
 
 function makePanel(policy, index) {
-  const panel = { policy, pieces: null, boxes: [], selected: -1 };
+  const panel = { policy, spans: null, boxes: [], selected: -1 };
   const choice = make("select", { "aria-label": `Policy of map ${index + 1}`, id: `map-policy-${index}` });
   state.file.policies.forEach((one, place) => choice.append(make("option", { value: place }, `${one.label}${one.is_own ? " (the job ran under it)" : ""}`)));
   choice.value = String(policy);
@@ -64,7 +64,7 @@ async function drawPanel(panel) {
   const moment = Math.min(state.moment, policy.map.moments - 1);
   const isOver = state.moment >= policy.map.moments;
   panel.columns = columns;
-  panel.pieces = piecesAt(columns, moment);
+  panel.spans = spansAt(columns, moment);
   layOut(panel, file, policy, columns);
   paint(panel, file, policy, columns);
   describePanel(panel, file, policy, split, moment, isOver);
@@ -74,31 +74,31 @@ function undoDifferences(differences) {
   const places = new Float64Array(differences.length);
   let place = 0;
   for (let i = 0; i < differences.length; i += 1) {
-    // Differences are modulo 2^32, because a piece of a later moment may begin before the last one ends.
+    // Differences are modulo 2^32, because a span of a later moment may begin before the last one ends.
     place = (place + differences[i]) % 4294967296;
     places[i] = place;
   }
   return places;
 }
 
-function piecesAt(columns, moment) {
+function spansAt(columns, moment) {
   const found = [];
   const { first, last } = columns;
   for (let i = 0; i < first.length; i += 1) if (first[i] <= moment && moment <= last[i]) found.push(i);
   return found;
 }
 
-// Finds the begin of each piece in the drawn space. Held memory only: pieces side by side, in the order of addresses.
+// Finds the begin of each span in the drawn space. Held memory only: spans side by side, in the order of addresses.
 function layOut(panel, file, policy, columns) {
   const isPacked = byId("map-layout").value === "packed";
-  panel.begins = new Float64Array(panel.pieces.length);
+  panel.begins = new Float64Array(panel.spans.length);
   let end = 0;
-  panel.pieces.forEach((piece, index) => {
+  panel.spans.forEach((span, index) => {
     if (isPacked) {
       panel.begins[index] = end;
-      if (columns.state[piece] !== LENT) end += columns.nbytes[piece];
+      if (columns.state[span] !== LENT) end += columns.nbytes[span];
     } else {
-      panel.begins[index] = columns.place[piece];
+      panel.begins[index] = columns.place[span];
     }
   });
   panel.extent = file.capacity / file.unit;
@@ -139,42 +139,42 @@ function paint(panel, file, policy, columns) {
   const palette = STATES.map((_, number) => stateColour(number));
   const several = 4294967295;
   let before = -1;
-  panel.pieces.forEach((piece, index) => {
-    const number = columns.state[piece];
+  panel.spans.forEach((span, index) => {
+    const number = columns.state[span];
     if (isPacked && number === LENT) return;
     let paintWith = palette[number];
-    if (number === 1 && by === "site") paintWith = columns.site[piece] === several ? palette[7] : hueColour(columns.site[piece]);
-    if (number === 1 && by === "stream") paintWith = hueColour(columns.stream[piece]);
-    if (wanted && number === 1) ctx.globalAlpha = wanted.has(columns.site[piece]) ? 1 : 0.22;
-    ctx.fillStyle = wanted && number === 1 && wanted.has(columns.site[piece]) ? colour("mark") : paintWith;
-    eachPart(panel, panel.begins[index], columns.nbytes[piece], (x, y, part) => {
+    if (number === 1 && by === "site") paintWith = columns.site[span] === several ? palette[7] : hueColour(columns.site[span]);
+    if (number === 1 && by === "stream") paintWith = hueColour(columns.stream[span]);
+    if (wanted && number === 1) ctx.globalAlpha = wanted.has(columns.site[span]) ? 1 : 0.22;
+    ctx.fillStyle = wanted && number === 1 && wanted.has(columns.site[span]) ? colour("mark") : paintWith;
+    eachPart(panel, panel.begins[index], columns.nbytes[span], (x, y, part) => {
       // A hairline between blocks, if they are wide enough for one.
       ctx.fillRect(x, y + 1, Math.max(part - (part > 3 ? 0.6 : 0), 0.4), lineHeight - 2);
     });
     ctx.globalAlpha = 1;
-    if (columns.segment[piece] !== before) {
-      before = columns.segment[piece];
+    if (columns.segment[span] !== before) {
+      before = columns.segment[span];
       const at = panel.begins[index];
       ctx.fillStyle = edge;
       ctx.fillRect((at % panel.perLine) / perPixel, Math.floor(at / panel.perLine) * lineHeight, 1.2, lineHeight);
     }
-    drawChunks(ctx, panel, policy, columns, piece, index, perPixel);
+    drawChunks(ctx, panel, policy, columns, span, index, perPixel);
   });
-  if (panel.selected >= 0 && panel.selected < panel.pieces.length) {
+  if (panel.selected >= 0 && panel.selected < panel.spans.length) {
     ctx.strokeStyle = edge;
     ctx.lineWidth = 2;
-    eachPart(panel, panel.begins[panel.selected], columns.nbytes[panel.pieces[panel.selected]], (x, y, part) => ctx.strokeRect(x, y + 1, Math.max(part, 2), lineHeight - 2));
+    eachPart(panel, panel.begins[panel.selected], columns.nbytes[panel.spans[panel.selected]], (x, y, part) => ctx.strokeRect(x, y + 1, Math.max(part, 2), lineHeight - 2));
   }
 }
 
 // The borders of the chunks of an expandable segment, if a chunk is wide enough to be told from its neighbours.
-function drawChunks(ctx, panel, policy, columns, piece, index, perPixel) {
-  const segment = policy.map.segments[columns.segment[piece]];
+function drawChunks(ctx, panel, policy, columns, span, index, perPixel) {
+  const segment = policy.map.segments[columns.segment[span]];
   const page = segment ? segment[1] / state.file.unit : 0;
   if (!page || page / perPixel < 7) return;
   ctx.fillStyle = colour("card");
   const begin = panel.begins[index];
-  for (let at = begin; at < begin + columns.nbytes[piece]; at += page) {
+  for (let at = begin; at < begin + columns.nbytes[span]; at += page) {
     ctx.fillRect((at % panel.perLine) / perPixel, Math.floor(at / panel.perLine) * panel.lineHeight + 2, 0.7, panel.lineHeight - 4);
   }
 }
@@ -211,38 +211,38 @@ function pieceText(panel, index) {
   const { columns } = panel;
   const file = state.file;
   const policy = file.policies[panel.policy];
-  const piece = panel.pieces[index];
-  const name = STATES[columns.state[piece]];
-  const segment = policy.map.segments[columns.segment[piece]];
-  const site = file.sites[columns.site[piece]];
+  const span = panel.spans[index];
+  const name = STATES[columns.state[span]];
+  const segment = policy.map.segments[columns.segment[span]];
+  const site = file.sites[columns.site[span]];
   const used = name === "live" || name === "pending";
-  const who = used ? `, ${site ? site[0] : "several or rare call sites"}, stream ${columns.stream[piece]}` : "";
+  const who = used ? `, ${site ? site[0] : "several or rare call sites"}, stream ${columns.stream[span]}` : "";
   const page = segment[1] ? `, chunks of ${bytes(segment[1])}` : "";
-  return `${policy.label}: ${bytes(columns.nbytes[piece] * file.unit)} ${NAMES[name] || name}${who}; segment ${segment[0]}${segment[2] ? " (small)" : ""}${page}.`;
+  return `${policy.label}: ${bytes(columns.nbytes[span] * file.unit)} ${NAMES[name] || name}${who}; segment ${segment[0]}${segment[2] ? " (small)" : ""}${page}.`;
 }
 
 function readPanel(panel, event) {
-  if (!panel.pieces) return;
+  if (!panel.spans) return;
   const box = panel.canvas.getBoundingClientRect();
   const lineNumber = Math.floor((event.clientY - box.top) / panel.lineHeight);
   const unit = lineNumber * panel.perLine + ((event.clientX - box.left) * panel.perLine) / panel.width;
   let low = 0;
-  let high = panel.pieces.length - 1;
+  let high = panel.spans.length - 1;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
     if (panel.begins[middle] <= unit) low = middle;
     else high = middle - 1;
   }
-  const length = panel.pieces.length ? panel.columns.nbytes[panel.pieces[low]] : 0;
-  const isInside = panel.pieces.length && unit >= panel.begins[low] && unit < panel.begins[low] + length;
+  const length = panel.spans.length ? panel.columns.nbytes[panel.spans[low]] : 0;
+  const isInside = panel.spans.length && unit >= panel.begins[low] && unit < panel.begins[low] + length;
   byId("map-hover").textContent = isInside ? pieceText(panel, low) : `${state.file.policies[panel.policy].label}: not held at this moment.`;
 }
 
 function walkPanel(panel, event) {
   const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 20, ArrowUp: -20 }[event.key];
-  if (!step || !panel.pieces || !panel.pieces.length) return;
+  if (!step || !panel.spans || !panel.spans.length) return;
   event.preventDefault();
-  panel.selected = Math.max(0, Math.min(panel.pieces.length - 1, panel.selected + step));
+  panel.selected = Math.max(0, Math.min(panel.spans.length - 1, panel.selected + step));
   byId("map-hover").textContent = pieceText(panel, panel.selected);
   paint(panel, state.file, state.file.policies[panel.policy], panel.columns);
 }
