@@ -4,6 +4,9 @@ The glossary is the only list. A word there in plain letters has other valid use
 checked. A word in `code` is wrong everywhere, in names and in prose. `PhyBlock`, `phy_block` and "phy block" are the
 same word.
 
+The glossary itself defines each word once: the check rejects a second row of a word, also if a note in brackets tells
+the rows apart, and a definition with a second meaning behind the first ("... . In the emulator: ...").
+
 The check also rejects files and folders with names such as utils or common, which do not say what they contain.
 """
 
@@ -15,6 +18,10 @@ from source_tree import Finding, files, report, root_from_arguments
 
 GLOSSARY = Path("docs/glossary.md")
 SUFFIXES = (".py", ".pyi", ".cpp", ".hpp", ".h", ".inc", ".md", ".toml", ".txt", ".sh", "Makefile")
+
+# "In `lake`: ..." at the beginning of a definition says where the word is used. Behind a sentence it begins a second
+# meaning.
+SECOND_MEANING = re.compile(r"[.;] (?:In|For|Of) [^.;:]+: ")
 
 # (folder or file, word): the reason why the word is allowed there.
 ALLOWED = {
@@ -42,15 +49,29 @@ DRAWERS = {"util", "utils", "common", "helpers", "misc", "internal"}
 ALLOWED_DRAWER = Path("tests/helpers")
 
 
-def unwanted(glossary: str) -> dict[str, str]:
-    """Returns each checked word of the "Not" column with the word to use instead."""
-    words: dict[str, str] = {}
-    for line in glossary.splitlines():
+def rows_of(glossary: str) -> Iterator[tuple[int, list[str]]]:
+    """Yields the line and the four cells of each row of the glossary."""
+    for number, line in enumerate(glossary.splitlines(), start=1):
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if line.startswith("|") and len(cells) == 4:
-            for word in re.findall(r"`([^`]+)`", cells[3]):
-                words[word] = cells[0].strip("*")
-    return words
+            yield number, cells
+
+
+def unwanted(glossary: str) -> dict[str, str]:
+    """Returns each checked word of the "Not" column with the word to use instead."""
+    return {word: cells[0].strip("*") for _, cells in rows_of(glossary) for word in re.findall(r"`([^`]+)`", cells[3])}
+
+
+def second_definitions(glossary: str) -> Iterator[Finding]:
+    """Yields every definition of a word that the glossary has defined before."""
+    lines: dict[str, int] = {}
+    for number, cells in rows_of(glossary):
+        word = re.sub(r"\(.*?\)", "", cells[0]).replace("*", "").strip().lower()
+        if word in lines:
+            yield Finding(GLOSSARY, number, f'"{word}" is defined in line {lines[word]}: give this thing another word')
+        elif SECOND_MEANING.search(cells[1]):
+            yield Finding(GLOSSARY, number, f'"{word}" gets a second meaning: give that thing a row and another word')
+        lines.setdefault(word, number)
 
 
 def pieces(word: str) -> list[str]:
@@ -87,7 +108,9 @@ def is_drawer(path: Path) -> bool:
 
 def findings(root: Path) -> Iterator[Finding]:
     """Yields every unwanted word in a file's name or in its text."""
-    words = unwanted((root / GLOSSARY).read_text())
+    glossary = (root / GLOSSARY).read_text()
+    yield from second_definitions(glossary)
+    words = unwanted(glossary)
     patterns = {word: pattern(word) for word in words}
     for path in files(root, *SUFFIXES):
         if path == GLOSSARY:

@@ -11,6 +11,34 @@ GLOSSARY = """
 
 
 @pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("| **driver** | a person | - | - |", '"driver" is defined in line 4'),
+        ("| **driver** (of a car) | a person | - | - |", '"driver" is defined in line 4'),
+        ("| **view** | in `lake`: a map. In Python: an object | - | - |", '"view" gets a second meaning'),
+        ("| **neighbour** | an entry. For blocks: the next one | - | - |", '"neighbour" gets a second meaning'),
+    ],
+)
+def test_a_second_definition_in_the_glossary_is_rejected(tree, check, row, reason):
+    status, said = check("check_words.py", tree({"docs/glossary.md": f"{GLOSSARY}{row}\n"}))
+    assert status == 1
+    assert said.startswith(f"docs/glossary.md:6: {reason}")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "| **stream clock** | in `lake`: the epochs of a stream | - | - |",
+        "| **profile** | how the emulator reads doubtful rules: strict or not | - | - |",
+        "| **physical** | said of chunks. It is no noun | - | - |",
+    ],
+)
+def test_another_word_in_the_glossary_is_accepted(tree, check, row):
+    assert check("check_words.py", tree({"docs/glossary.md": f"{GLOSSARY}{row}\n"})) == (0, "")
+
+
+@pytest.mark.parametrize(
     ("line", "word"),
     [
         ("the backend is loaded", "backend"),
