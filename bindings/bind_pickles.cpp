@@ -120,7 +120,8 @@ void bind_pickles(nb::module_& m) {
           [](const PickleNode& self) {
             return or_memory_error([&] { return to_shallow(*self.file->document, self.value); });
           },
-          nb::sig("def shallow(self) -> object"), "The same, but containers inside it are empty.");
+          nb::sig("def shallow(self) -> object"),
+          "What Python would have unpickled, with every container inside it empty.");
 
   m.def("read_pickle", &read, nb::arg("data"), nb::arg("allowed"), nb::arg("progress").none(),
         nb::sig("def read_pickle(data: bytes, allowed: int, progress: object | None) -> PickleNode | PickleFault"),

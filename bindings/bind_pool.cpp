@@ -153,7 +153,7 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
           nb::arg("torch_device"), nb::arg("buffer_type"), "The pool that serves a device of PyTorch's.")
       .def_prop_ro(
           "_identity", [](const PyPool& self) { return reinterpret_cast<std::uintptr_t>(self.core.get()); },
-          "The same number for two objects of one pool.")
+          "A number of the pool; two objects of one pool have equal numbers.")
       .def_prop_ro(
           "_policy_text", [](const PyPool& self) { return self.core->policy_text(); },
           "The policy with its options, as parse_policy() takes it.")

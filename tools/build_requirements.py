@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# The same as `cmake_minimum_required` in CMakeLists.txt.
+# CMake's version in `cmake_minimum_required` of CMakeLists.txt.
 CMAKE_MINIMUM = (3, 24)
 
 

@@ -595,7 +595,7 @@ class Pool:
 
     @property
     def _identity(self) -> int:
-        """The same number for two objects of one pool."""
+        """A number of the pool; two objects of one pool have equal numbers."""
 
     @property
     def _policy_text(self) -> str:
@@ -984,7 +984,9 @@ class PickleNode:
         """What Python would have unpickled. MemoryError if it is too much."""
 
     def shallow(self) -> object:
-        """The same, but containers inside it are empty."""
+        """
+        What Python would have unpickled, with every container inside it empty.
+        """
 
 def read_pickle(data: bytes, allowed: int, progress: object | None) -> PickleNode | PickleFault:
     """

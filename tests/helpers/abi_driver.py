@@ -53,7 +53,7 @@ class Driver:
         return self._last_error().decode() if self.is_emulated else ""
 
     def last_violation(self) -> str:
-        """The same, only if the last call was a contract violation."""
+        """The emulator's sentence about this thread's last call if that was a contract violation; else ""."""
         return self._last_violation().decode() if self.is_emulated else ""
 
     def ledger(self) -> dict[str, Any]:

@@ -313,7 +313,7 @@ FUNCTIONS |= {
     ),
 }
 SINCE_13_0: dict[str, Signature] = {
-    # the same by location and allocation type; not in older drivers
+    # pools by location and allocation type, and the parameters of graph nodes; not in older drivers
     name: (name, argtypes)
     for name, argtypes in {
         "cuMemGetDefaultMemPool": [POINTER(_OBJECT), POINTER(MemLocation), c_int],

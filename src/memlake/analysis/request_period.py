@@ -153,7 +153,7 @@ def _repeated(codes: _Numbers, with_sizes: bool) -> list[_Repeated]:
         if last - first < max(LEAST_ROUNDS * lag, LEAST_COVERED * len(codes)):
             continue
         equal = float(np.mean(codes[first : last - lag] == codes[first + lag : last]))
-        # The same request over and over has every period, and is no step.
+        # One request that repeats over and over has every period, and is no step.
         is_one_request = float(np.mean(codes[first : last - 1] == codes[first + 1 : last])) >= equal - _AS_GOOD
         if equal >= LEAST_EQUAL and not is_one_request:
             found.append(_Repeated(lag, first, last, equal, with_sizes))

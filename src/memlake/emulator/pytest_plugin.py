@@ -55,7 +55,7 @@ class EmulatorFixture:
         self._seen = _last_violation(self.ledger())
 
     def emulate(self, *args: Any, **options: Any) -> EmulatedDevices:
-        """Same as `memlake.emulate`. The devices are closed when the test ends."""
+        """Makes emulated devices as `memlake.emulate` does. They are closed when the test ends."""
         from memlake.emulator.emulated_device import emulate
 
         devices = emulate(*args, **options)
@@ -63,7 +63,7 @@ class EmulatorFixture:
         return devices
 
     def ledger(self) -> Ledger:
-        """Same as `memlake.emulator.ledger`."""
+        """Returns the ledger as of now, as `memlake.emulator.ledger` does."""
         from memlake.emulator.driver_ledger import ledger
 
         return ledger()

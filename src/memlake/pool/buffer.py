@@ -54,7 +54,7 @@ class Buffer(_native.Lease, Memory):
 
     @property
     def address(self) -> int:
-        """Same as `ptr`."""
+        """The device address of the first byte; `ptr` by the name that all memory has."""
         return self.ptr
 
     @property

@@ -75,7 +75,7 @@ class SharedBuffer(Memory, FactoryMade):
 
     @property
     def address(self) -> int:
-        """Same as `ptr`."""
+        """The device address of the first byte; `ptr` by the name that all memory has."""
         return self.ptr
 
     @property

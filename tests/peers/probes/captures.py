@@ -298,7 +298,7 @@ def a_fraction_during_a_capture():
 
 @probe()
 def a_limit_during_a_capture():
-    """The same with the limit of memlake's pool."""
+    """A capture during which the limit of memlake's pool is lowered and raised again."""
     outside = taken(20 * GIB)
     graph = torch.cuda.CUDAGraph()
     found = []

@@ -79,7 +79,7 @@ def test_a_pattern_and_several_files_mean_the_same_as_the_folder(run, capsys, co
 
 
 def without_times(value):
-    """The same JSON without the measured CPU times."""
+    """The JSON value without the measured CPU times."""
     if isinstance(value, dict):
         return {key: without_times(one) for key, one in value.items() if key != "ns_per_event"}
     return [without_times(one) for one in value] if isinstance(value, list) else value

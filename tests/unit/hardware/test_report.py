@@ -27,7 +27,7 @@ def report(memlake_emulator):
 
 
 def as_assumed(report):
-    """The same report with the costs of the model, and copies that are equally fast."""
+    """The report with the costs of the model, and copies that are equally fast."""
     copies = tuple(replace(copy, bytes_per_second=1e9) for copy in report.copies)
     return replace(report, costs=default_costs(), copies=copies)
 
