@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memlake.sweeping.description import description_of
 from memlake.sweeping.task import Task, key_of
 
 if TYPE_CHECKING:
@@ -69,9 +68,27 @@ class Work:
         return list(tasks.values())
 
     def description(self, unreadable: Mapping[str, str]) -> dict[str, Any]:
-        """Returns the description of the sweep for its results file.
+        """Returns which files and settings belong together, as JSON values for the results file.
+
+        A results file keeps the rows of many sweeps. The description of the last one says which rows are its results,
+        so that a report can be made of the file alone.
 
         Args:
             unreadable: the files that cannot be read, with the reasons.
         """
-        return description_of(self.found, self.digests, self.settings, self.basis, self.device, self.events, unreadable)
+        found = self.found
+        return {
+            "files": [
+                {"file": one.path, "label": one.label, "rank": one.number, "sha256": self.digests.get(one.path)}
+                for one in found.files
+            ],
+            "settings": [setting.to_json() for setting in self.settings],
+            "basis": self.basis,
+            "device": self.device,
+            "events": self.events,
+            "numbered_by": found.numbered_by,
+            "num_ignored": found.found.num_ignored,
+            "ignored": list(found.found.ignored),
+            "num_repeated": found.found.num_repeated,
+            "unreadable": dict(unreadable),
+        }
