@@ -13,9 +13,13 @@ QUIETLY := tools/quietly.sh
 PEERLAB ?= ../shared/peerlab
 # A folder of checked-out test trees, see tests/emulator/suites/README.md.
 SUITES ?=
+# How many tests run side by side. Python tests: a worker that has no test left takes half of those of another worker.
+JOBS ?= $(shell nproc)
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # cmake and ninja come from the system, or from pip in .venv if the system has none.
 WITH_VENV_PROGRAMS := env PATH="$(CURDIR)/$(BIN):$$PATH"
+CTEST := $(WITH_VENV_PROGRAMS) ctest --output-on-failure --parallel $(JOBS)
 
 # Folders are listed, too, because only their time changes when a file is removed.
 SOURCES := $(shell find core emulator bindings src -name __pycache__ -prune -o -print) CMakeLists.txt pyproject.toml
@@ -41,7 +45,8 @@ LINTS := $(addprefix lint-,ruff mypy clang-format layers guards file-length word
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-python test-native test-gpu test-hardware peers peers-figures suites torch-shims
+.PHONY: help demo test test-quick test-python native-tests test-native slow-tests
+.PHONY: test-gpu test-hardware peers peers-figures suites torch-shims
 .PHONY: $(CLIENTS)
 .PHONY: bench lint $(LINTS) format stub policies cli docs wheel report-assets pictures sanitize clean
 
@@ -55,13 +60,24 @@ demo: $(PACKAGE_INSTALLED) ## build, ask which allocator makes a job fit on 64 G
 
 test: test-native test-python ## build, and run the whole test-suite (C++ and Python)
 
+test-quick: native-tests $(PACKAGE_INSTALLED) $(TESTERS_INSTALLED) ## build, and run the quick tests: after each change, a minute
+	@$(CTEST) --test-dir $(BUILD)
+	@echo "memlake: running the quick Python tests"
+	@$(PYTEST) -q -m "not slow"
+
 test-python: $(PACKAGE_INSTALLED) $(TESTERS_INSTALLED) $(CLIENTS) ## only the Python tests
 	@echo "memlake: running the Python tests"
-	@$(BIN)/python -m pytest
+	@$(PYTEST)
 
-test-native: $(BUILD_TOOLS_INSTALLED) ## only the C++ tests
+native-tests: $(BUILD_TOOLS_INSTALLED)
 	@$(call native,$(BUILD),the native tests,-DMEMLAKE_TESTS=ON,--target tests)
-	@$(WITH_VENV_PROGRAMS) ctest --test-dir $(BUILD) --output-on-failure
+
+test-native: native-tests ## only the C++ tests
+	@$(CTEST) --test-dir $(BUILD)
+
+# Not a part of `make test`: run it when tests have become slower or faster, and commit the list.
+slow-tests: $(PACKAGE_INSTALLED) $(TESTERS_INSTALLED) $(CLIENTS) ## measure all Python tests; write tests/slow_tests.txt anew
+	@$(PYTEST) -q --write-slow-tests
 
 torch-shims: $(PACKAGE_INSTALLED) ## compile the shim for all versions of PyTorch, for wheels (downloads 6 GB)
 	@$(BIN)/python tools/torch_shims.py $(TORCH_VERSIONS)
@@ -95,7 +111,7 @@ suites: $(PACKAGE_INSTALLED) ## NVIDIA's, Numba's and pycuda's own tests on the 
 THREADED := thread stream_end streams_that_end pin wait
 sanitize: $(BUILD_TOOLS_INSTALLED) ## the C++ tests under AddressSanitizer and UndefinedBehaviorSanitizer, those with threads under ThreadSanitizer
 	@$(call native,build/sanitize,the native tests with sanitizers,-DMEMLAKE_TESTS=ON -DMEMLAKE_SANITIZE=ON,--target tests)
-	@$(WITH_VENV_PROGRAMS) ctest --test-dir build/sanitize --output-on-failure
+	@$(CTEST) --test-dir build/sanitize
 	@$(call native,build/tsan,the native tests with ThreadSanitizer,-DMEMLAKE_TESTS=ON -DMEMLAKE_SANITIZE=thread,--target native_tests)
 	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/native/tsan.supp halt_on_error=1" \
 	  setarch -R build/tsan/tests/native/native_tests $(THREADED)
@@ -199,7 +215,7 @@ $(PACKAGE_INSTALLED): $(BUILD_TOOLS_INSTALLED) $(SOURCES)
 	@mv $@.begun $@
 
 $(TESTERS_INSTALLED): pyproject.toml | $(PACKAGE_INSTALLED)
-	@$(QUIETLY) $(LOGS)/testers.log "installing pytest and hypothesis into $(VENV)" $(PIP) install "memlake[test]"
+	@$(QUIETLY) $(LOGS)/testers.log "installing what the tests need into $(VENV)" $(PIP) install "memlake[test]"
 	@touch $@
 
 # NVIDIA's own bindings and its client of NVML, for the tests that run them on the emulator, pyarrow for those of

@@ -1,8 +1,9 @@
 """Emulated devices for every test. They come from memlake's own pytest plugin, so a contract violation that a test does
-not take fails it. And the folder of large traces, for the tests that need one."""
+not take fails it. The marks `alone` and `slow`. And the folder of large traces, for the tests that need one."""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import memlake
+from helpers import slow_tests
+from helpers.machine_lock import machine_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,8 +59,18 @@ def refusal_in(text: str) -> str | None:
     return lines[0][start + len("Error: ") if start >= 0 else 0 :].strip()[:300]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--write-slow-tests", action="store_true", help=f"measure, and write {slow_tests.LIST.name} anew")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(*features): skipped on a machine that lacks one of `Device.features`")
+    config.addinivalue_line(
+        "markers", "alone(resource): tests with the same resource of the machine run one after another, in all processes"
+    )
+    config.addinivalue_line("markers", f"slow: `make test-quick` leaves it out; set by tests/{slow_tests.LIST.name}")
+    if config.getoption("--write-slow-tests"):
+        config.pluginmanager.register(slow_tests.Measure())
     if config.getoption("--memlake-hardware", default=None):
         # A pool that is made without a policy says that it has another one. Tests that do not need `lake` go on.
         config.addinivalue_line("filterwarnings", "ignore:.*has no virtual memory management:RuntimeWarning")
@@ -65,6 +78,26 @@ def pytest_configure(config: pytest.Config) -> None:
     # that. Then the tests that interrupt a program would wait for ever.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    slow_tests.mark(items)
+
+
+def pytest_collection_finish() -> None:
+    # Many tests call gc.collect(). The collected tests are millions of objects that live until the end, and looking at
+    # all of them took a fifth of a second each time.
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
+    marker = item.get_closest_marker("alone")
+    if marker is None:
+        return (yield)
+    with machine_lock(marker.args[0]):
+        return (yield)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

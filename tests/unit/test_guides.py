@@ -50,6 +50,7 @@ def test_sweeping_many_files_runs_from_top_to_bottom(tmp_path, monkeypatch):
         assert done.stdout.startswith(expected.removesuffix("...\n"))  # a page has another size with every version
 
 
+@pytest.mark.alone("published-pools")
 def test_watching_pools_runs_from_top_to_bottom(tmp_path, monkeypatch):
     tmp_path.chmod(0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))

@@ -17,6 +17,9 @@ from memlake.tables.top import Histories, page_of, sparkline
 
 MIB = 2**20
 
+# `memlake top` also shows the processes that publish in /tmp, and tests of publishing start some.
+pytestmark = pytest.mark.alone("published-pools")
+
 PROGRAM = """
 import sys, memlake
 (gpu,) = memlake.emulate(memory="2GiB", backing="none")

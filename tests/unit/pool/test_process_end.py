@@ -38,7 +38,7 @@ POOL = """
         "cycle = [pools, buffers]; cycle.append(cycle); del pools, buffers, cycle",
         "gate = memlake.emulator.hold(stream); busy.fill(2, stream=stream)",
         "class Late:\n    def __del__(self): buffers[3].close()\nlate = Late()",
-        "recording = pools[0].record('/dev/shm/memlake_test_recording.npz'); pools[0].allocate(5).close(); "
+        "recording = pools[0].record(f'/dev/shm/memlake_test_{os.getpid()}.npz'); pools[0].allocate(5).close(); "
         "recording.stop(); os.remove(recording.path)",
     ],
 )

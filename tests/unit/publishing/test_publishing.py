@@ -15,6 +15,9 @@ from memlake.publishing import PublishFolder, Reader
 
 MIB = 2**20
 
+# A reader also looks into the folder of this user in /tmp, and two tests use it.
+pytestmark = pytest.mark.alone("published-pools")
+
 
 def read():
     with Reader() as reader:

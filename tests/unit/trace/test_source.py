@@ -28,13 +28,15 @@ def test_a_large_gzip_file_is_unpacked_whole(load):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"", "is empty"),
-        (gzip.compress(b""), "is empty"),
-        (b"\x1f\x8b", "it ends in the middle"),
-        (gzip.compress(b"y\n" * 1000)[:-10], "it ends in the middle"),
-        (gzip.compress(b"y\n" * 1000)[:-8] + b"12345678", "is not a whole gzip file"),
-        (gzip.compress(b"y\n") + b"rubbish", "is not a whole gzip file"),
-        (gzip.compress(gzip.compress(b"y\n")), "is gzip within gzip"),
+        pytest.param(b"", "is empty", id="nothing"),
+        pytest.param(gzip.compress(b""), "is empty", id="gzip of nothing"),
+        pytest.param(b"\x1f\x8b", "it ends in the middle", id="the first two bytes"),
+        pytest.param(gzip.compress(b"y\n" * 1000)[:-10], "it ends in the middle", id="without the end"),
+        pytest.param(
+            gzip.compress(b"y\n" * 1000)[:-8] + b"12345678", "is not a whole gzip file", id="a wrong checksum"
+        ),
+        pytest.param(gzip.compress(b"y\n") + b"rubbish", "is not a whole gzip file", id="rubbish after the end"),
+        pytest.param(gzip.compress(gzip.compress(b"y\n")), "is gzip within gzip", id="gzip of gzip"),
     ],
 )
 def test_broken_files_are_refused(load, content, reason):
