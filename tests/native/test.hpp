@@ -3,6 +3,7 @@
 // The smallest test framework that does the job. A TEST registers itself; a failed EXPECT prints where and goes on; an
 // exception that leaves a TEST fails it. The last line printed is "N passed, M failed".
 
+#include <cstddef>
 #include <functional>
 #include <iostream>
 #include <optional>
@@ -19,8 +20,13 @@ namespace memlake::test {
 
 /// Called by TEST before main.
 int add_test(const char* name, void (*body)());
-/// Runs those whose name contains one of `filters`, or all; returns the exit code.
-int run_tests(const std::vector<std::string>& filters);
+/// Which of the tests a process runs: every `count`th from the `number`th on. Processes with other numbers run the rest.
+struct Part {
+  std::size_t number = 1;
+  std::size_t count = 1;
+};
+/// Runs those of a part whose name contains one of `filters`, or all of it; returns the exit code.
+int run_tests(const Part& part, const std::vector<std::string>& filters);
 /// Fails the running test.
 void fail(const std::string& text, std::source_location where);
 bool running_test_has_failed();
