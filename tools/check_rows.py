@@ -80,15 +80,16 @@ def rows(guide: str) -> Iterator[tuple[int, str, list[str]]]:
             yield number, cells[0], re.findall(r"`([\w./-]*(?:/|\.\w+))`", cells[1])
 
 
-def touched(root: Path, words: re.Pattern[str]) -> list[str]:
+def texts_in_scope(root: Path) -> dict[str, str]:
+    """The files that a change may touch, each with its text."""
+    names = [path.as_posix() for path in files(root, *SUFFIXES)]
+    in_scope = [name for name in names if any(name == place or name.startswith(f"{place}/") for place in SCOPE)]
+    return {name: (root / name).read_text() for name in in_scope}
+
+
+def touched(texts: dict[str, str], words: re.Pattern[str]) -> list[str]:
     """The files in which an earlier change is seen."""
-    found = []
-    for path in files(root, *SUFFIXES):
-        name = path.as_posix()
-        in_scope = any(name == place or name.startswith(f"{place}/") for place in SCOPE)
-        if in_scope and (words.search(name) or words.search((root / path).read_text())):
-            found.append(name)
-    return found
+    return [name for name, text in texts.items() if words.search(name) or words.search(text)]
 
 
 def covers(path: str, file: str) -> bool:
@@ -98,6 +99,7 @@ def covers(path: str, file: str) -> bool:
 
 def findings(root: Path) -> Iterator[Finding]:
     """Rows that are missing, that leave a file out, or that name too much."""
+    texts = texts_in_scope(root)
     by_wish = {wish: (line, paths) for line, wish, paths in rows((root / GUIDE).read_text())}
     for rule in RULES:
         wish = next((wish for wish in by_wish if wish.startswith(rule.wish)), None)
@@ -106,7 +108,7 @@ def findings(root: Path) -> Iterator[Finding]:
             continue
         line, paths = by_wish[wish]
         named = [path.replace("NAME", rule.name) for path in paths]
-        found = touched(root, re.compile(rule.words, re.MULTILINE))
+        found = touched(texts, re.compile(rule.words, re.MULTILINE))
         for file in found:
             if not any(covers(path, file) for path in named):
                 yield Finding(GUIDE, line, f'"{wish}" does not name {file}, which {rule.example} touches')

@@ -23,7 +23,7 @@ def tree(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def check() -> Callable[..., tuple[int, str]]:
     """check("check_layers.py", root) gives the exit status and everything that was printed."""
 
