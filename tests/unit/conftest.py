@@ -1,3 +1,5 @@
+import sys
+
 import pytest
 
 import memlake
@@ -15,6 +17,15 @@ def moe():
 @pytest.fixture(scope="session")
 def offload():
     return load_example("train_opt-13b_lora_offload")
+
+
+@pytest.fixture
+def without_workers(monkeypatch):
+    """The ranks of a job are analysed in this process, as in a program that embeds Python. Tests of the worker
+    processes are in jobs/test_processes.py. The value is the path of Python, with which workers can be had again."""
+    python = sys.executable
+    monkeypatch.setattr(sys, "executable", "")
+    return python
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,9 @@ import pytest
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.py"))
 
 
+@cache
 def run(example):
+    """Runs an example. It is run once, for all tests that look at what it says."""
     return subprocess.run(
         [sys.executable, "-W", "error", str(example)], capture_output=True, text=True, check=False, cwd=example.parent
     )

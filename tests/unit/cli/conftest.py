@@ -4,6 +4,9 @@ import sys
 
 import pytest
 
+PYTHON = sys.executable
+"""A test of this folder may take `sys.executable` away (without_workers)."""
+
 
 @pytest.fixture
 def memlake_command(tmp_path):
@@ -11,7 +14,7 @@ def memlake_command(tmp_path):
 
     def run(*arguments, **environment):
         return subprocess.run(
-            [sys.executable, "-W", "error", "-m", "memlake", *arguments],
+            [PYTHON, "-W", "error", "-m", "memlake", *arguments],
             env=os.environ | environment,
             cwd=tmp_path,
             capture_output=True,

@@ -8,6 +8,9 @@ import pytest
 from helpers.torch_snapshots import TorchJob, roomy_job, scattered_job, state_job
 from memlake.cli import main
 
+# The worker processes have tests of their own, in tests/unit/jobs/.
+pytestmark = pytest.mark.usefixtures("without_workers")
+
 COMMANDS = ("show", "compare", "fit", "advise")
 
 

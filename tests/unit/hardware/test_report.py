@@ -20,10 +20,11 @@ MIB = 2**20
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.fixture
-def report(memlake_emulator):
-    (gpu,) = memlake_emulator.emulate(memory="256MiB", hardware="usual")
-    return measure(gpu, repeats=1)
+@pytest.fixture(scope="module")
+def report():
+    """One report for all tests that read or change a copy of it. It cannot be changed itself."""
+    with memlake.emulate(memory="256MiB", hardware="usual") as gpus:
+        return measure(gpus[0], repeats=1)
 
 
 def as_assumed(report):

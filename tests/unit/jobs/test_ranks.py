@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import sys
 
 import pytest
 
@@ -11,6 +12,8 @@ from memlake.analysis import overview
 from memlake.errors import ConfigError, TraceError
 
 MIB = 2**20
+
+pytestmark = pytest.mark.usefixtures("without_workers")
 
 
 def test_ranks_are_found_without_reading_them(tmp_path):
@@ -197,11 +200,13 @@ def test_arguments_are_checked_before_files_are_read(tmp_path):
         memlake.ranks([3])
 
 
-def test_answers_are_equal_each_time_and_are_json(four_ranks):
+def test_answers_are_equal_with_workers_and_without_and_are_json(four_ranks, without_workers, monkeypatch):
     job = memlake.ranks(four_ranks)
     for ask in (job.overview, job.compare, job.fit, job.advise):
-        first, second = ask(), ask()
-        assert first == second
+        first = ask()
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "executable", without_workers)
+            assert first == ask()
         assert pickle.loads(pickle.dumps(first)) == first
         text = json.loads(json.dumps(first.to_json(), allow_nan=False))
         assert [rank["label"] for rank in text["ranks"]] == ["0", "1", "2", "3"]

@@ -12,6 +12,8 @@ from helpers.torch_snapshots import roomy_job, scattered_job, state_job
 from memlake.cli import main
 from memlake.jobs import Ranks
 
+pytestmark = pytest.mark.usefixtures("without_workers")
+
 ANSWERS = {
     "show": Ranks.overview,
     "compare": Ranks.compare,
