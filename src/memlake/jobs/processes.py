@@ -53,6 +53,7 @@ def serve(threads: int) -> NoReturn:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked by the process that started this one
         while True:
             try:
                 job = pickle.load(sys.stdin.buffer)
@@ -170,10 +171,17 @@ class Workers:
 
     def _start(self) -> subprocess.Popen[bytes]:
         # -I: neither the folder nor the environment may put other modules before those of this process.
-        worker = subprocess.Popen([sys.executable, "-I", "-c", _PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        command = [sys.executable, "-I", "-c", _PROGRAM]
+        # A worker starts with SIGINT blocked, so that Ctrl-C during its imports prints nothing. `serve` unblocks it.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self._all.append(worker)
         assert worker.stdin is not None
         pickle.dump((sys.path, self._threads), worker.stdin)
+        worker.stdin.flush()
         return worker
 
 

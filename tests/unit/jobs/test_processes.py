@@ -65,6 +65,14 @@ def test_no_worker_is_left_behind(paths):
     assert child_processes() <= before
 
 
+def test_ctrl_c_during_the_imports_of_a_worker_ends_it_without_a_word(capfd):
+    with Workers() as workers:
+        worker = workers._start()
+        worker.send_signal(signal.SIGINT)
+        assert worker.wait() == 128 + signal.SIGINT
+    assert capfd.readouterr().err == ""
+
+
 def test_no_more_workers_run_than_there_are_files_cores_and_memory_for():
     assert num_workers([1000] * 3, num_cores=8, available=2**40) == 3
     assert num_workers([1000] * 9, num_cores=8, available=2**40) == 8
