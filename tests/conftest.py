@@ -66,7 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(*features): skipped on a machine that lacks one of `Device.features`")
     config.addinivalue_line(
-        "markers", "alone(resource): tests with the same resource of the machine run one after another, in all processes"
+        "markers", "alone(resource): tests of one resource of the machine run one after another, in all processes"
     )
     config.addinivalue_line("markers", f"slow: `make test-quick` leaves it out; set by tests/{slow_tests.LIST.name}")
     if config.getoption("--write-slow-tests"):

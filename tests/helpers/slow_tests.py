@@ -1,8 +1,8 @@
 """The tests that `make test-quick` leaves out: those that need more CPU time than a budget.
 
-`tests/slow_tests.txt` lists them. `make slow-tests` runs every test, measures its CPU time and writes the list anew. CPU
-time is that of the test's process and of the processes that it has waited for, so other programs on the machine hardly
-change it. Nothing fails because a test is slow: a new test is quick until the list is written again.
+`tests/slow_tests.txt` lists them. `make slow-tests` runs every test, measures its CPU time and writes the list anew.
+CPU time is that of the test's process and of the processes that it has waited for, so other programs on the machine
+hardly change it. Nothing fails because a test is slow: a new test is quick until the list is written again.
 """
 
 from __future__ import annotations

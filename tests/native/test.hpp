@@ -20,7 +20,7 @@ namespace memlake::test {
 
 /// Called by TEST before main.
 int add_test(const char* name, void (*body)());
-/// Which of the tests a process runs: every `count`th from the `number`th on. Processes with other numbers run the rest.
+/// Which of the tests a process runs: every `count`th from the `number`th on. Other processes run the rest.
 struct Part {
   std::size_t number = 1;
   std::size_t count = 1;
