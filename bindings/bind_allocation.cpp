@@ -7,17 +7,17 @@ namespace memlake::bindings {
 
 std::optional<Lease> allocate_free(const PyPool& pool, Bytes size, nb::handle stream) {
   if (stream.is_none()) {
-    if (auto lease = pool.core->allocate_at_once(size)) return lease;
-    return interruptibly([&] { return pool.core->allocate_free(size, KnownStream{}); });
+    if (auto lease = pool.core->lease_at_once(size)) return lease;
+    return interruptibly([&] { return pool.core->lease_free_block(size, KnownStream{}); });
   }
   if (const auto known = StreamCache::of(*pool.core).find(stream))
-    return interruptibly([&] { return pool.core->allocate_free(size, *known); });
+    return interruptibly([&] { return pool.core->lease_free_block(size, *known); });
   const auto handle = stream_handle_of(stream);
   return handle ? allocate_free(pool, size, *handle) : std::nullopt;
 }
 
 std::optional<Lease> allocate_free(const PyPool& pool, Bytes size, CUstream stream) {
-  return interruptibly([&] { return pool.core->allocate_free(size, stream); });
+  return interruptibly([&] { return pool.core->lease_free_block(size, stream); });
 }
 
 std::optional<CUstream> stream_handle_of(nb::handle object) noexcept {

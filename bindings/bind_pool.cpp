@@ -163,7 +163,7 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
       .def_prop_ro(
           "_handle_types",
           [](const PyPool& self) {
-            const Sharing& sharing = self.core->sharing();
+            const Sharing& sharing = self.core->sharing().made_with();
             return nb::make_tuple(sharing.is_default_space,
                                   (sharing.options.more_handle_types & CU_MEM_HANDLE_TYPE_FABRIC) != 0);
           },
@@ -185,14 +185,15 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
           "_peer_devices",
           [](const PyPool& self) {
             nb::list devices;
-            for (const auto& device : without_gil([&] { return self.core->peers(); })) devices.append(PyDevice(device));
+            for (const auto& device : without_gil([&] { return self.core->settings().peers(); }))
+              devices.append(PyDevice(device));
             return devices;
           },
           nb::sig("def _peer_devices(self) -> list[Device]"), "The devices beside its own that may use its memory.")
       .def(
           "_limits",
           [](const PyPool& self) {
-            const Limits limits = without_gil([&] { return self.core->limits(); });
+            const Limits limits = without_gil([&] { return self.core->settings().limits(); });
             return nb::make_tuple(or_none(limits.limit), or_none(limits.max_size), or_none(limits.most()));
           },
           nb::sig("def _limits(self) -> tuple[int | None, int | None, int | None]"),
@@ -270,28 +271,30 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
           "_has_risen_to",
           [](const PyPool& self, const nb::int_& mark) {
             const Bytes bytes = to_bytes(mark, "mark");
-            return without_gil([&] { return self.core->has_risen_to(bytes); });
+            return without_gil([&] { return self.core->figures().has_risen_to(bytes); });
           },
           nb::arg("mark"), "Whether as much is held and less was since this last answered yes.")
-      .def_prop_ro("_held", [](const PyPool& self) { return without_gil([&] { return self.core->held(); }).count; })
+      .def_prop_ro("_held",
+                   [](const PyPool& self) { return without_gil([&] { return self.core->figures().held(); }).count; })
       .def(
           "_set_limit",
           [](const PyPool& self, const nb::object& limit) {
             const Bytes most = to_limits(limit, nb::none(), nb::none()).limit;
-            without_gil([&] { self.core->set_limit(most); });
+            without_gil([&] { self.core->settings().set_limit(most); });
           },
           nb::arg("limit").none())
-      .def("_reset_peaks", [](const PyPool& self) { without_gil([&] { self.core->reset_peaks(); }); })
-      .def("_reset_held_peak", [](const PyPool& self) { without_gil([&] { self.core->reset_held_peak(); }); })
-      .def("_reset_active_peak", [](const PyPool& self) { without_gil([&] { self.core->reset_active_peak(); }); })
+      .def("_reset_peaks", [](const PyPool& self) { without_gil([&] { self.core->figures().reset_peaks(); }); })
+      .def("_reset_held_peak", [](const PyPool& self) { without_gil([&] { self.core->figures().reset_held_peak(); }); })
+      .def("_reset_active_peak",
+           [](const PyPool& self) { without_gil([&] { self.core->figures().reset_active_peak(); }); })
       .def(
           "_take_recent_peak",
-          [](const PyPool& self) { return without_gil([&] { return self.core->take_recent_peak(); }).count; },
+          [](const PyPool& self) { return without_gil([&] { return self.core->figures().take_recent_peak(); }).count; },
           "The most that was live or pending since this was last asked.")
       .def(
           "_reuse_rules",
           [](const PyPool& self) -> nb::object {
-            const auto rules = without_gil([&] { return self.core->reuse_rules(); });
+            const auto rules = without_gil([&] { return self.core->settings().reuse_rules(); });
             if (!rules) return nb::none();
             return nb::make_tuple(rules->follow_event_dependencies, rules->allow_opportunistic,
                                   rules->allow_internal_dependencies);
@@ -302,34 +305,34 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
           "_set_reuse_rules",
           [](const PyPool& self, bool by_event, bool opportunistic, bool internal) {
             const ReuseRules rules{by_event, opportunistic, internal};
-            without_gil([&] { self.core->set_reuse_rules(rules); });
+            without_gil([&] { self.core->settings().set_reuse_rules(rules); });
           },
           nb::arg("by_event"), nb::arg("opportunistic"), nb::arg("internal"))
       .def(
           "_set_threshold",
           [](const PyPool& self, std::uint64_t threshold) {
-            without_gil([&] { self.core->set_release_threshold({threshold}); });
+            without_gil([&] { self.core->settings().set_release_threshold({threshold}); });
           },
           nb::arg("threshold"), "The driver applies it where the policy leaves it to the driver.")
       .def_prop_ro("_threshold",
-                   [](const PyPool& self) { return without_gil([&] { return self.core->release_threshold(); }).count; })
+                   [](const PyPool& self) { return without_gil([&] { return self.core->settings().release_threshold(); }).count; })
       .def(
           "_set_peers",
           [](const PyPool& self, const nb::list& peers) {
             std::vector<std::shared_ptr<Device>> shared;
             for (nb::handle peer : peers) shared.push_back(nb::cast<PyDevice&>(peer).share());
-            without_gil([&] { self.core->set_peers(shared); });
+            without_gil([&] { self.core->settings().set_peers(shared); });
           },
           nb::arg("peers"), nb::sig("def _set_peers(self, peers: list[Device]) -> None"))
       .def(
           "_add_peer",
           [](const PyPool& self, const PyDevice& peer) {
-            without_gil([&, shared = peer.share()] { self.core->add_peer(shared); });
+            without_gil([&, shared = peer.share()] { self.core->settings().add_peer(shared); });
           },
           nb::arg("peer"))
       .def(
           "_remove_peer",
-          [](const PyPool& self, const PyDevice& peer) { without_gil([&] { self.core->remove_peer(*peer); }); },
+          [](const PyPool& self, const PyDevice& peer) { without_gil([&] { self.core->settings().remove_peer(*peer); }); },
           nb::arg("peer"));
 }
 
@@ -337,13 +340,13 @@ void bind_questions(nb::class_<PyPool>& pool) {
   pool.def(
           "_stats",
           [](const PyPool& self) {
-            return to_dict(without_gil([&] { return self.core->stats(); }), self.core->devices());
+            return to_dict(without_gil([&] { return self.core->figures().stats(); }), self.core->devices());
           },
           nb::sig("def _stats(self) -> dict[str, typing.Any]"))
       .def(
           "_snapshot",
           [](const PyPool& self) {
-            const Snapshot snapshot = without_gil([&] { return self.core->snapshot(); });
+            const Snapshot snapshot = without_gil([&] { return self.core->figures().snapshot(); });
             return nb::make_tuple(to_column(snapshot.blocks), to_column(snapshot.pieces), to_column(snapshot.idle));
           },
           nb::sig("def _snapshot(self) -> tuple[bytes, bytes, bytes]"),

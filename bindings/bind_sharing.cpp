@@ -64,7 +64,7 @@ void bind_sharing(nb::module_& m) {
   m.def(
       "export_pool",
       [](const PyPool& pool) {
-        std::vector<ExportedBlock> exported = without_gil([&] { return pool.core->export_everything(); });
+        std::vector<ExportedBlock> exported = without_gil([&] { return pool.core->sharing().export_everything(); });
         nb::list result;
         for (const ExportedBlock& block : exported) result.append(to_tuple(block));
         for (ExportedBlock& block : exported) hand_over(block);

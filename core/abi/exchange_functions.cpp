@@ -27,8 +27,8 @@ int memlake_torch_export(const void* ptr, int hint, uint64_t* offset, void (*tak
     pools.require_this_process();
     ExportedRange exported;
     const bool is_found = pools.any_of(hint, [&](const LivePool& pool, int) {
-      if (!pool.is_allocated(address_of(ptr))) return false;
-      exported = pool.export_at(address_of(ptr));
+      if (!pool.by_address().has(address_of(ptr))) return false;
+      exported = pool.by_address().export_chunks(address_of(ptr));
       return true;
     });
     if (!is_found) throw Error(ErrorKind::invalid_argument, "the pointer was not allocated here, or was freed already");

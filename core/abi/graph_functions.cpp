@@ -14,9 +14,9 @@ namespace {
 
 void begin_graph(LivePool& pool, GraphPoolId id, int (*takes)(void* stream, void* user), void* user) {
   if (takes == nullptr) {
-    pool.begin_graph_requests(id, [](CUstream) { return true; });
+    pool.graphs().begin_requests(id, [](CUstream) { return true; });
   } else {
-    pool.begin_graph_requests(id, [takes, user](CUstream stream) { return takes(stream, user) != 0; });
+    pool.graphs().begin_requests(id, [takes, user](CUstream stream) { return takes(stream, user) != 0; });
   }
 }
 
@@ -26,7 +26,7 @@ LivePool& torch_pool_with(int device, GraphPoolId id) {
   pools.require_this_process();
   LivePool* with = nullptr;
   pools.any_of(device, [&](LivePool& pool, int of) {
-    if (of != device || !pool.is_open() || pool.graph_pool_stats(id).uses == 0) return false;
+    if (of != device || !pool.is_open() || pool.graphs().stats(id).uses == 0) return false;
     with = &pool;
     return true;
   });
@@ -42,7 +42,7 @@ using namespace memlake::abi;
 extern "C" {
 
 int memlake_pool_use_graph(memlake_pool* pool, uint64_t first, uint64_t second) {
-  return code_from([&] { pool_of(pool).use_graph_pool({first, second}); });
+  return code_from([&] { pool_of(pool).graphs().use({first, second}); });
 }
 
 int memlake_pool_begin_graph(memlake_pool* pool, uint64_t first, uint64_t second,
@@ -51,16 +51,16 @@ int memlake_pool_begin_graph(memlake_pool* pool, uint64_t first, uint64_t second
 }
 
 int memlake_pool_end_graph(memlake_pool* pool, uint64_t first, uint64_t second) {
-  return code_from([&] { pool_of(pool).end_graph_requests(GraphPoolId{first, second}); });
+  return code_from([&] { pool_of(pool).graphs().end_requests(GraphPoolId{first, second}); });
 }
 
 int memlake_pool_release_graph(memlake_pool* pool, uint64_t first, uint64_t second, int may_wait) {
-  return code_from([&] { pool_of(pool).release_graph_pool({first, second}, may_wait != 0); });
+  return code_from([&] { pool_of(pool).graphs().release({first, second}, may_wait != 0); });
 }
 
 int memlake_pool_graph_stats(memlake_pool* pool, uint64_t first, uint64_t second, memlake_graph_stats_t* stats) {
   return code_from([&] {
-    const GraphPoolStats now = pool_of(pool).graph_pool_stats({first, second});
+    const GraphPoolStats now = pool_of(pool).graphs().stats({first, second});
     memlake_graph_stats_t filled{};
     filled.uses = now.uses;
     filled.held = now.held.count;
@@ -77,7 +77,7 @@ int memlake_pool_visit_graph_blocks(memlake_pool* pool,
   int answer = 0;
   const int code = code_from([&] {
     if (visit == nullptr) throw Error(ErrorKind::invalid_argument, "the function to call is NULL");
-    for (const FoundBlock& found : pool_of(pool).blocks()) {
+    for (const FoundBlock& found : pool_of(pool).figures().blocks()) {
       const memlake_block_t block = to_c(found, pool->device);
       answer = visit(&block, found.graph_pool.first, found.graph_pool.second, user);
       if (answer != 0) return;
@@ -93,7 +93,7 @@ void* memlake_pool_try_allocate_in_graph(memlake_pool* pool, uint64_t first, uin
     if (size == 0) return nullptr;
     require_size(size);
     const Address address =
-        live.allocate_in_graph_pool({first, second}, Bytes{size}, static_cast<CUstream>(stream), false);
+        live.by_address().allocate_in({first, second}, Bytes{size}, static_cast<CUstream>(stream), false);
     return reinterpret_cast<void*>(address.value);
   } catch (...) {
     remember_current();
@@ -116,7 +116,7 @@ int memlake_pool_restore_graph(memlake_pool* pool, uint64_t first, uint64_t seco
                                                      std::to_string(block.size) + " are given");
       earlier.push_back({{{block.address}, {block.size}}, {block.requested}, static_cast<CUstream>(block.stream)});
     }
-    live.restore_graph_pool({first, second}, earlier, [&](const FoundBlock& found) {
+    live.by_address().restore({first, second}, earlier, [&](const FoundBlock& found) {
       if (before_free == nullptr) return;
       const memlake_block_t block = to_c(found, pool->device);
       before_free(&block, user);
@@ -125,15 +125,15 @@ int memlake_pool_restore_graph(memlake_pool* pool, uint64_t first, uint64_t seco
 }
 
 int memlake_pool_set_captured(memlake_pool* pool, uint64_t first, uint64_t second, int is_captured) {
-  return code_from([&] { pool_of(pool).set_graph_pool_captured({first, second}, is_captured != 0); });
+  return code_from([&] { pool_of(pool).graphs().set_captured({first, second}, is_captured != 0); });
 }
 
 int memlake_pool_empty_graph(memlake_pool* pool, uint64_t first, uint64_t second) {
-  return code_from([&] { pool_of(pool).empty_graph_pool({first, second}); });
+  return code_from([&] { pool_of(pool).graphs().empty({first, second}); });
 }
 
 int memlake_torch_use_graph(int device, uint64_t first, uint64_t second) {
-  return code_from([&] { torch_pool_with(device, {first, second}).use_graph_pool({first, second}); });
+  return code_from([&] { torch_pool_with(device, {first, second}).graphs().use({first, second}); });
 }
 
 int memlake_torch_begin_graph(int device, uint64_t first, uint64_t second, int (*takes)(void* stream, void* user),
@@ -142,18 +142,17 @@ int memlake_torch_begin_graph(int device, uint64_t first, uint64_t second, int (
 }
 
 int memlake_torch_end_graph(int device, uint64_t first, uint64_t second) {
-  return code_from([&] { torch_pool_with(device, {first, second}).end_graph_requests(GraphPoolId{first, second}); });
+  return code_from([&] { torch_pool_with(device, {first, second}).graphs().end_requests(GraphPoolId{first, second}); });
 }
 
 int memlake_torch_release_graph(int device, uint64_t first, uint64_t second, int may_wait) {
-  return code_from(
-      [&] { torch_pool_with(device, {first, second}).release_graph_pool({first, second}, may_wait != 0); });
+  return code_from([&] { torch_pool_with(device, {first, second}).graphs().release({first, second}, may_wait != 0); });
 }
 
 int64_t memlake_torch_graph_uses(int device, uint64_t first, uint64_t second) {
   std::uint64_t uses = 0;
   const int code =
-      code_from([&] { uses = torch_pool_with(device, {first, second}).graph_pool_stats({first, second}).uses; });
+      code_from([&] { uses = torch_pool_with(device, {first, second}).graphs().stats({first, second}).uses; });
   return code != MEMLAKE_OK ? code : static_cast<int64_t>(uses);
 }
 }

@@ -96,21 +96,21 @@ void* memlake_pool_try_allocate(memlake_pool* pool, size_t size, void* stream) {
 int memlake_pool_free(memlake_pool* pool, void* ptr) {
   return code_from([&] {
     LivePool& live = pool_of(pool);
-    if (ptr != nullptr) live.free_at(address_of(ptr));
+    if (ptr != nullptr) live.by_address().free(address_of(ptr));
   });
 }
 
 int memlake_pool_free_on(memlake_pool* pool, void* ptr, void* stream) {
   return code_from([&] {
     LivePool& live = pool_of(pool);
-    if (ptr != nullptr) live.free_at(address_of(ptr), static_cast<CUstream>(stream));
+    if (ptr != nullptr) live.by_address().free(address_of(ptr), static_cast<CUstream>(stream));
   });
 }
 
 int memlake_pool_record_stream(memlake_pool* pool, void* ptr, void* stream) {
   return code_from([&] {
     LivePool& live = pool_of(pool);
-    if (ptr != nullptr) live.record_use_at(address_of(ptr), static_cast<CUstream>(stream));
+    if (ptr != nullptr) live.by_address().record_use(address_of(ptr), static_cast<CUstream>(stream));
   });
 }
 
@@ -122,7 +122,7 @@ int memlake_pool_stats(memlake_pool* pool, memlake_pool_stats_t* stats) {
   return code_from([&] {
     const LivePool& live = pool_of(pool);
     Bytes limit;
-    const PoolStats now = live.stats_since_reset(limit);
+    const PoolStats now = live.figures().stats_since_reset(limit);
     fill(stats, to_c(now, limit), "memlake_pool_stats_t");
   });
 }

@@ -64,7 +64,8 @@ inline void* allocate(LivePool& pool, std::uint64_t size, void* stream, bool cou
   if (size == 0) [[unlikely]]
     return nullptr;
   require_size(size);
-  return reinterpret_cast<void*>(pool.allocate_at({size}, static_cast<CUstream>(stream), counts_refusal).value);
+  return reinterpret_cast<void*>(
+      pool.by_address().allocate({size}, static_cast<CUstream>(stream), counts_refusal).value);
 }
 
 }  // namespace memlake::abi

@@ -50,7 +50,7 @@ LivePool& counting_pool(int device) {
   LivePool& pool = TorchPools::of_this_process().pool(device);
   std::atomic<LivePool*>& known = counting[static_cast<std::size_t>(device)];
   if (known.load(std::memory_order_relaxed) != &pool) [[unlikely]] {
-    pool.count_by_size();
+    pool.figures().count_by_size();
     known.store(&pool, std::memory_order_relaxed);
   }
   return pool;
@@ -72,7 +72,7 @@ std::string torch_text(Bytes size) {
 std::string out_of_memory_text(Bytes size, int device) {
   LivePool& pool = TorchPools::of_this_process().pool(device);
   Device& memory = *pool.devices().front();
-  const PoolStats stats = pool.stats().pool;
+  const PoolStats stats = pool.figures().stats().pool;
   return "CUDA out of memory. Tried to allocate " + torch_text(size) + ". GPU " + std::to_string(device) +
          " has a total capacity of " + torch_text(memory.total_memory()) + " of which " +
          torch_text(memory.free_memory()) + " is free. Of the allocated memory " + torch_text(stats.allocated.now) +
@@ -81,7 +81,7 @@ std::string out_of_memory_text(Bytes size, int device) {
 }
 
 [[gnu::cold]] void free_elsewhere(Address address, int device, CUstream stream) {
-  TorchPools::of_this_process().owner_of(address, device).free_at(address, stream);
+  TorchPools::of_this_process().owner_of(address, device).by_address().free(address, stream);
 }
 
 /// Calls `take(block, device)` if the memory is found. 1: found; 0: not memlake's; negative: an error. `wants_block`:
@@ -95,7 +95,7 @@ int find_torch_block(const void* ptr, int hint, bool wants_block, Take&& take) n
     pools.require_this_process();
     FoundBlock found;
     is_found = pools.any_of(hint, [&](const LivePool& pool, int device) {
-      if (!pool.find_at(address_of(ptr), wants_block ? &found : nullptr)) return false;
+      if (!pool.by_address().find(address_of(ptr), wants_block ? &found : nullptr)) return false;
       take(found, device);
       return true;
     });
@@ -151,7 +151,7 @@ void memlake_torch_free(void* ptr, ssize_t /*size*/, int device, void* stream) {
   static std::atomic<unsigned> told{0};
   told_from("memlake_torch_free", told, [&] {
     LivePool& pool = TorchPools::of_this_process().pool(device);
-    if (!pool.try_free_at(address_of(ptr), static_cast<CUstream>(stream))) [[unlikely]]
+    if (!pool.by_address().try_free(address_of(ptr), static_cast<CUstream>(stream))) [[unlikely]]
       free_elsewhere(address_of(ptr), device, static_cast<CUstream>(stream));
   });
 }
@@ -191,7 +191,7 @@ void memlake_torch_record_stream(void* ptr, void* stream) {
   if (ptr == nullptr) return;
   static std::atomic<unsigned> told{0};
   told_from("memlake_torch_record_stream", told,
-            [&] { pool_with(ptr).record_use_at(address_of(ptr), static_cast<CUstream>(stream)); });
+            [&] { pool_with(ptr).by_address().record_use(address_of(ptr), static_cast<CUstream>(stream)); });
 }
 
 void* memlake_torch_base(void* ptr, size_t* size) {
@@ -199,7 +199,7 @@ void* memlake_torch_base(void* ptr, size_t* size) {
   if (ptr == nullptr) return nullptr;
   AddressRange segment{};
   static std::atomic<unsigned> told{0};
-  told_from("memlake_torch_base", told, [&] { segment = pool_with(ptr).segment_at(address_of(ptr)); });
+  told_from("memlake_torch_base", told, [&] { segment = pool_with(ptr).by_address().segment_of(address_of(ptr)); });
   if (size != nullptr) *size = segment.size.count;
   return reinterpret_cast<void*>(segment.begin.value);
 }
@@ -217,7 +217,7 @@ void memlake_torch_fraction(double fraction, int device) {
       const auto total = static_cast<double>(pool.devices().front()->total_memory().count);
       allowed = std::min(allowed, Bytes{static_cast<std::uint64_t>(fraction * total)});
     }
-    pool.set_memory_fraction(allowed);
+    pool.settings().set_memory_fraction(allowed);
   });
 }
 
@@ -250,7 +250,7 @@ int memlake_torch_release(void* ptr, int hint, memlake_block_t* block) {
   try {
     FoundBlock found;
     const bool is_found = pools.any_of(hint, [&](LivePool& pool, int device) {
-      if (!pool.release_at(address_of(ptr), block == nullptr ? nullptr : &found)) return false;
+      if (!pool.by_address().release(address_of(ptr), block == nullptr ? nullptr : &found)) return false;
       if (block != nullptr) *block = to_c(found, device);
       return true;
     });

@@ -106,7 +106,7 @@ void TorchPools::add(int device, std::shared_ptr<LivePool> pool) {
     handle->device = device;
     handle->live.store(added);
     auto known =
-        std::make_unique<Known>(std::move(pool), device, added->limits().memory_fraction, nullptr, latest_.load());
+        std::make_unique<Known>(std::move(pool), device, added->settings().limits().memory_fraction, nullptr, latest_.load());
     known->handle = keep(std::move(handle));
     latest_.store(known.release(), std::memory_order_release);
   }
@@ -143,7 +143,7 @@ LivePool* TorchPools::find(Address address) {
   require_this_process();
   LivePool* found = nullptr;
   any_of(-1, [&](LivePool& pool, int) {
-    if (pool.is_allocated(address)) found = &pool;
+    if (pool.by_address().has(address)) found = &pool;
     return found != nullptr;
   });
   return found;

@@ -70,7 +70,7 @@ void free_in(std::size_t number, void* pointer) noexcept {
       pool = table().places[number].pool;
     }
     if (pool == nullptr) throw Error(ErrorKind::closed, "the region of this pool has ended");
-    pool->free_at(address_of(pointer));
+    pool->by_address().free(address_of(pointer));
     const std::lock_guard lock(table().mutex);
     Place& place = table().places[number];
     if (--place.live == 0 && place.is_over) place = {};

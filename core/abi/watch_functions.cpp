@@ -78,19 +78,19 @@ using namespace memlake::abi;
 extern "C" {
 
 int memlake_pool_reset_peaks(memlake_pool* pool) {
-  return code_from([&] { pool_of(pool).reset_peaks(); });
+  return code_from([&] { pool_of(pool).figures().reset_peaks(); });
 }
 
 int memlake_pool_reset_totals(memlake_pool* pool) {
-  return code_from([&] { pool_of(pool).reset_totals(); });
+  return code_from([&] { pool_of(pool).figures().reset_totals(); });
 }
 
 int memlake_pool_count_by_size(memlake_pool* pool) {
-  return code_from([&] { pool_of(pool).count_by_size(); });
+  return code_from([&] { pool_of(pool).figures().count_by_size(); });
 }
 
 int memlake_pool_counts(memlake_pool* pool, memlake_pool_counts_t* counts) {
-  return code_from([&] { fill(counts, to_c(pool_of(pool).counts()), "memlake_pool_counts_t"); });
+  return code_from([&] { fill(counts, to_c(pool_of(pool).figures().counts()), "memlake_pool_counts_t"); });
 }
 
 int memlake_pool_count_outside(memlake_pool* pool, const memlake_pool_counts_t* outside) {
@@ -104,7 +104,7 @@ int memlake_pool_count_outside(memlake_pool* pool, const memlake_pool_counts_t* 
                                &outside->allocated_bytes, &outside->held_bytes, &outside->active_bytes,
                                &outside->inactive_split_bytes, &outside->requested_bytes})
       for (const memlake_count_t& count : *counts) *level++ = count.current;
-    live.count_outside(levels);
+    live.figures().count_outside(levels);
   });
 }
 
@@ -112,7 +112,7 @@ int memlake_pool_visit_blocks(memlake_pool* pool, int (*visit)(const memlake_blo
   int answer = 0;
   const int code = code_from([&] {
     if (visit == nullptr) throw Error(ErrorKind::invalid_argument, "the function to call is NULL");
-    for (const FoundBlock& found : pool_of(pool).blocks()) {
+    for (const FoundBlock& found : pool_of(pool).figures().blocks()) {
       const memlake_block_t block = to_c(found, pool->device);
       answer = visit(&block, user);
       if (answer != 0) return;
@@ -124,8 +124,8 @@ int memlake_pool_visit_blocks(memlake_pool* pool, int (*visit)(const memlake_blo
 int memlake_pool_observe(memlake_pool* pool, void (*observe)(const memlake_event_t* event, void* user), void* user) {
   return code_from([&] {
     LivePool& live = pool_of(pool);
-    if (observe == nullptr) return live.observe({});
-    live.observe([observe, user, device = pool->device](const LiveEvent& event) {
+    if (observe == nullptr) return live.figures().observe({});
+    live.figures().observe([observe, user, device = pool->device](const LiveEvent& event) {
       const memlake_event_t told{to_c(event.kind),       device,       event.range.begin.value,
                                  event.range.size.count, event.stream, event.graph_pool.first,
                                  event.graph_pool.second};
@@ -142,7 +142,7 @@ int memlake_pool_enable_peer(memlake_pool* pool, int device) {
     const int first = own.ordinal() - pool->device;
     if (device < 0 || device >= own.library().device_count() - first)
       throw Error(ErrorKind::invalid_argument, "there is no device " + std::to_string(device));
-    live.add_peer(own.library().device(first + device));
+    live.settings().add_peer(own.library().device(first + device));
   });
 }
 }

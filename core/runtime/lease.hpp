@@ -99,7 +99,8 @@ class Lease {
   void close();
   /// Frees it in the order of `stream`, which must be ordered behind all earlier work on the memory.
   void close(const StreamName& stream);
-  /// The same for a stream that LivePool::known_stream() gave; false if that stream has ended, and nothing was changed.
+  /// Frees it in the order of a stream that LivePool::known_stream() gave; false if that stream has ended, and nothing
+  /// was changed.
   bool close(KnownStream stream);
 
  private:
@@ -107,6 +108,14 @@ class Lease {
   [[nodiscard]] std::unique_lock<Lock> lock_open() const;
   /// Frees the block, or leaves that to the last unpin().
   void give_up(StreamId stream);
+  /// False if the block needs a driver call, or is pinned.
+  bool free_at_once();
+  /// pre: the lock is held, unless can_undo() is false. Then this does nothing.
+  void free_locked(StreamId stream);
+  /// For a caller that cannot try again and names no stream: streams of other libraries may be gone by now.
+  void free_dropped(StreamId stream);
+  /// As free_dropped(). pre: as for free_locked().
+  void free_dropped_locked(StreamId stream);
 
   LivePool* const pool_;
   std::shared_ptr<LivePool> keeper_;  // of *pool_; null after leave_pool()

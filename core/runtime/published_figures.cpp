@@ -110,7 +110,7 @@ const std::string& StreamFigures::of(const LivePool& pool) {
   std::string& text = known_[&pool];
   if (text.empty()) {
     const auto before = cpu_time_of_thread();
-    text = stream_list(pool.by_stream());
+    text = stream_list(pool.figures().by_stream());
     spent_ += cpu_time_of_thread() - before;
   }
   return text;
@@ -126,7 +126,7 @@ std::string figures_text(const Publication& publication, StreamFigures& streams)
     try {
       if (text.back() != '[') text += ',';
       text += one.fixed;
-      append_figures(text, pool->totals());
+      append_figures(text, pool->figures().totals());
       text += streams.of(*pool);
       text += '}';
     } catch (const Error&) {  // another thread has closed it

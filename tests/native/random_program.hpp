@@ -28,7 +28,7 @@ inline void expect_sound(const LivePool& pool, std::source_location where = std:
 
 /// What only the pool's policy counts.
 inline std::uint64_t counter(const LivePool& pool, const std::string& name) {
-  for (const auto& [known, value] : pool.stats().policy_counters)
+  for (const auto& [known, value] : pool.figures().stats().policy_counters)
     if (known == name) return std::get<std::uint64_t>(value);
   fail("no counter " + name, std::source_location::current());
   return 0;
@@ -37,7 +37,7 @@ inline std::uint64_t counter(const LivePool& pool, const std::string& name) {
 /// Calls to the driver that the pool made, of one kind or of all.
 inline std::uint64_t calls(const LivePool& pool, const std::string& name = "") {
   std::uint64_t sum = 0;
-  for (const auto& [known, count] : pool.stats().calls)
+  for (const auto& [known, count] : pool.figures().stats().calls)
     if (name.empty() || name == known) sum += count;
   return sum;
 }

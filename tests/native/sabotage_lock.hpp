@@ -9,7 +9,7 @@ namespace memlake::test {
 struct LockSabotage {
   Lock& lock;
 
-  explicit LockSabotage(LivePool& pool) : lock(pool.mutex_) {}
+  explicit LockSabotage(LivePool& pool) : lock(pool.locked_.mutex_) {}
   [[nodiscard]] bool is_awaited() const { return lock.state_.load() == Lock::kAwaited; }
 };
 

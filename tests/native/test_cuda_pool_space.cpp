@@ -49,7 +49,7 @@ Kept keep(Lease&& lease) { return std::make_unique<Lease>(std::move(lease)); }
 TEST(streams_that_go_on_during_a_check_are_no_broken_invariant) {
   const EmulatedDevices devices("devices=1,memory=256MiB,backing=none");
   const auto pool = make(devices[0]);
-  pool->set_release_threshold({0});
+  pool->settings().set_release_threshold({0});
   std::atomic<bool> is_over{false};
   std::thread thread([&] {
     const OwnStream stream(devices[0]);
@@ -77,7 +77,7 @@ TEST(every_request_and_every_free_is_the_drivers) {
     fill(*devices[0], one.address(), 7, one.size(), stream.name().handle);
     expect_sound(*pool);
     EXPECT_EQ(ledger_count("pool_allocations"), std::size_t{2});
-    EXPECT_EQ(pool->stats().pool.held.now.count, (MiB * 32).count);
+    EXPECT_EQ(pool->figures().stats().pool.held.now.count, (MiB * 32).count);
     EXPECT(counter(*pool, "driver_used") >= (MiB * 3).count + 512);
   }
   EXPECT_EQ(ledger_count("pool_allocations"), std::size_t{0});
@@ -85,7 +85,7 @@ TEST(every_request_and_every_free_is_the_drivers) {
   expect_sound(*pool);
   while (!stream_is_done(*devices[0], stream.name().handle)) std::this_thread::yield();
   EXPECT_EQ(pool->trim({0}).count, (MiB * 32).count);  // the host has waited for nothing, but both streams are idle
-  EXPECT_EQ(pool->held().count, 0U);
+  EXPECT_EQ(pool->figures().held().count, 0U);
 }
 
 TEST(zero_bytes_never_reach_the_driver) {
@@ -104,7 +104,7 @@ TEST(a_close_on_another_stream_is_a_free_in_its_order_and_needs_no_event) {
   const Address address = lease.address();
   lease.close(other.name());
   EXPECT_EQ(calls(*pool, "cuEventRecord"), 0U);
-  EXPECT_EQ(pool->stats().pending_count, 0U);
+  EXPECT_EQ(pool->figures().stats().pending_count, 0U);
   EXPECT_EQ(take(*pool, MiB, other.name()).address().value, address.value);  // in stream order at once
   expect_sound(*pool);
 }
@@ -119,14 +119,14 @@ TEST(recorded_uses_are_waited_for_by_events) {
   lease.record_use(other.name());
   const std::uint64_t before = calls(*pool, "cuMemFreeAsync");
   lease.close();
-  EXPECT_EQ(pool->stats().pending_count, 1U);
+  EXPECT_EQ(pool->figures().stats().pending_count, 1U);
   EXPECT_EQ(calls(*pool, "cuMemFreeAsync"), before);
   expect_sound(*pool);
   stream_synchronize(*devices[0], other.name().handle);
   pool->trim({0});
-  EXPECT_EQ(pool->stats().pending_count, 0U);
+  EXPECT_EQ(pool->figures().stats().pending_count, 0U);
   EXPECT_EQ(calls(*pool, "cuMemFreeAsync"), before + 1);
-  EXPECT_EQ(pool->held().count, 0U);
+  EXPECT_EQ(pool->figures().held().count, 0U);
 }
 
 TEST(a_close_that_races_is_refused_and_the_buffer_lives_on) {
@@ -138,10 +138,10 @@ TEST(a_close_that_races_is_refused_and_the_buffer_lives_on) {
   fill(*devices[0], lease.address(), 1, lease.size(), other.name().handle);
   EXPECT(throws([&] { lease.close(); }));
   expect_sound(*pool);
-  EXPECT_EQ(pool->stats().live_count, 1U);
+  EXPECT_EQ(pool->figures().stats().live_count, 1U);
   stream_synchronize(*devices[0], other.name().handle);
   lease.close();
-  EXPECT_EQ(pool->stats().live_count, 0U);
+  EXPECT_EQ(pool->figures().stats().live_count, 0U);
 }
 
 TEST(the_limit_is_on_what_is_live_and_the_maximum_is_the_drivers) {
@@ -151,7 +151,7 @@ TEST(the_limit_is_on_what_is_live_and_the_maximum_is_the_drivers) {
     const Lease lease = take(*limited, MiB * 30);
     EXPECT(is_refused(*limited, MiB * 11));
     take(*limited, MiB * 10).close();
-    limited->set_limit(MiB * 60);
+    limited->settings().set_limit(MiB * 60);
     take(*limited, MiB * 30).close();
   }
   const auto capped = make(devices[0], {.max_size = MiB * 64});
@@ -168,9 +168,9 @@ TEST(idle_memory_makes_room_for_what_does_not_fit_into_it) {
     const Lease other = take(*pool, MiB * 30);
     one.close();
   }
-  EXPECT_EQ(pool->held().count, (MiB * 64).count);
+  EXPECT_EQ(pool->figures().held().count, (MiB * 64).count);
   const Lease large = take(*pool, MiB * 60);
-  EXPECT_EQ(pool->stats().pool.retries, 1U);
+  EXPECT_EQ(pool->figures().stats().pool.retries, 1U);
   EXPECT_EQ(counter(*pool, "synchronisations"), 1U);
   EXPECT(is_refused(*pool, MiB * 10));
   expect_sound(*pool);
@@ -179,18 +179,18 @@ TEST(idle_memory_makes_room_for_what_does_not_fit_into_it) {
 TEST(threshold_and_rules_are_the_drivers) {
   const EmulatedDevices devices("devices=1,memory=256MiB");
   const auto pool = make(devices[0], {.reuse = {.allow_opportunistic = false}});
-  EXPECT(pool->reuse_rules() == ReuseRules{.allow_opportunistic = false});
-  pool->set_reuse_rules({.follow_event_dependencies = false});
-  EXPECT(pool->reuse_rules() == ReuseRules{.follow_event_dependencies = false});
+  EXPECT(pool->settings().reuse_rules() == ReuseRules{.allow_opportunistic = false});
+  pool->settings().set_reuse_rules({.follow_event_dependencies = false});
+  EXPECT(pool->settings().reuse_rules() == ReuseRules{.follow_event_dependencies = false});
   take(*pool, MiB).close();
   devices[0]->synchronize();
-  EXPECT_EQ(pool->held().count, (MiB * 32).count);  // unlike CUDA's own default, ours keeps memory
-  pool->set_release_threshold({0});
+  EXPECT_EQ(pool->figures().held().count, (MiB * 32).count);  // unlike CUDA's own default, ours keeps memory
+  pool->settings().set_release_threshold({0});
   devices[0]->synchronize();  // behind the pool's back: the driver sees it all the same
-  EXPECT_EQ(pool->held().count, 0U);
-  EXPECT_EQ(pool->stats().pool.held.peak.count, (MiB * 32).count);
-  pool->reset_peaks();
-  EXPECT_EQ(pool->stats().pool.held.peak.count, 0U);
+  EXPECT_EQ(pool->figures().held().count, 0U);
+  EXPECT_EQ(pool->figures().stats().pool.held.peak.count, (MiB * 32).count);
+  pool->figures().reset_peaks();
+  EXPECT_EQ(pool->figures().stats().pool.held.peak.count, 0U);
 }
 
 TEST(peers_are_let_in_by_the_drivers_pool) {
@@ -200,10 +200,10 @@ TEST(peers_are_let_in_by_the_drivers_pool) {
   devices[0]->synchronize();
   devices[1]->context();
   EXPECT(throws([&] { fill(*devices[1], lease.address(), 1, MiB, nullptr); }));
-  pool->set_peers({devices[1]});
+  pool->settings().set_peers({devices[1]});
   fill(*devices[1], lease.address(), 1, MiB, nullptr);
   devices[1]->synchronize();
-  pool->set_peers({});
+  pool->settings().set_peers({});
   EXPECT(throws([&] { fill(*devices[1], lease.address(), 1, MiB, nullptr); }));
 }
 

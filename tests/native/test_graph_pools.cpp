@@ -164,7 +164,7 @@ TEST(a_thousand_graph_pools_one_after_another_leave_nothing) {
 TEST(a_graph_pool_of_several_devices_has_memory_of_the_device_of_the_stream) {
   const test::EmulatedDevices devices("devices=2,memory=256MiB,backing=none");
   const auto pool = LivePool::make({devices[0], devices[1]}, choose_policy("lake").space_maker(), Budget::kUnlimited);
-  const std::uint64_t number = pool->begin_graph_requests(kGraph, [](CUstream) { return true; });
+  const std::uint64_t number = pool->graphs().begin_requests(kGraph, [](CUstream) { return true; });
   {
     const auto stream = std::make_shared<StreamOwner>(devices[1], true, 0);
     const StreamName name{.handle = stream->handle(), .owner = stream, .device = 1};
@@ -175,12 +175,12 @@ TEST(a_graph_pool_of_several_devices_has_memory_of_the_device_of_the_stream) {
     EXPECT_EQ(pieces.size(), 1u);
     EXPECT_EQ(pieces.front().first, 1u);
     EXPECT_EQ(pool->find_broken_invariant().value_or(""), std::string());
-    EXPECT_ERROR(invalid_argument, pool->release_graph_pool(kGraph, true));
+    EXPECT_ERROR(invalid_argument, pool->graphs().release(kGraph, true));
     lease->close();
   }
-  pool->end_graph_requests(number);
-  pool->release_graph_pool(kGraph, true);
-  EXPECT_EQ(pool->stats().pool.held.now, Bytes{0});
+  pool->graphs().end_requests(number);
+  pool->graphs().release(kGraph, true);
+  EXPECT_EQ(pool->figures().stats().pool.held.now, Bytes{0});
 }
 
 TEST(a_fault_at_any_call_of_a_graph_pool_leaves_nothing_behind) {

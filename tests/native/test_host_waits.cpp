@@ -33,7 +33,7 @@ struct Waiting {
 
   /// `is_own`: the memory was allocated for the busy stream; else that stream has only used it.
   explicit Waiting(const std::string& policy, bool is_own = false) : pool(make(device, policy)) {
-    if (pool->reuse_rules()) pool->set_reuse_rules({true, true, false});
+    if (pool->settings().reuse_rules()) pool->settings().set_reuse_rules({true, true, false});
     take(*pool, {4096}).close();  // for the default stream, at once
     Lease lease = take(*pool, MiB * 40, is_own ? busy.name() : other.name());
     gate = test::emulator().emulator().hold(busy.owner->handle());
@@ -65,7 +65,7 @@ TEST(while_a_thread_waits_for_a_stream_others_get_memory_that_is_there) {
   for (const auto& [policy, is_own, call, rules] : cases) {
     Waiting waiting(policy, is_own);
     LivePool& pool = *waiting.pool;
-    if (pool.reuse_rules()) pool.set_reuse_rules(rules);
+    if (pool.settings().reuse_rules()) pool.settings().set_reuse_rules(rules);
     waiting.driver.block(call);
     bool was_served = false;
     std::thread thread([&] {
@@ -73,7 +73,7 @@ TEST(while_a_thread_waits_for_a_stream_others_get_memory_that_is_there) {
       was_served = pool.allocate(MiB * 50, waiting.other.name(), shortage).has_value();
     });
     waiting.driver.wait_for_call();
-    EXPECT(pool.stats().host_waits > 0);
+    EXPECT(pool.figures().stats().host_waits > 0);
     take(pool, {4096}).close();
     expect_sound(pool);
     test::emulator().emulator().open_gate(waiting.gate);
@@ -95,12 +95,12 @@ TEST(a_request_that_is_served_while_another_thread_waits_does_not_count_its_retr
   });
   waiting.driver.wait_for_call();
   Lease grown = take(pool, MiB * 4, waiting.other.name());  // a new segment of 20 MiB, for which there is room
-  EXPECT_EQ(pool.stats().pool.retries, std::uint64_t{0});
+  EXPECT_EQ(pool.figures().stats().pool.retries, std::uint64_t{0});
   test::emulator().emulator().open_gate(waiting.gate);
   waiting.driver.let_go();
   thread.join();
   EXPECT(was_served);
-  EXPECT_EQ(pool.stats().pool.retries, std::uint64_t{1});  // it released the 40 MiB that had become free
+  EXPECT_EQ(pool.figures().stats().pool.retries, std::uint64_t{1});  // it released the 40 MiB that had become free
   grown.close();
   expect_sound(pool);
 }

@@ -48,7 +48,7 @@ TEST(scattered_free_chunks_serve_a_request_without_new_memory) {
   EXPECT(counter(*pool, "moved_chunks") > 0);
   EXPECT_EQ(calls(*pool, "cuMemCreate"), created);
   EXPECT_EQ(calls(*pool, "cuMemRelease"), 0u);
-  EXPECT_EQ(pool->stats().host_waits, 0u);
+  EXPECT_EQ(pool->figures().stats().host_waits, 0u);
   expect_sound(*pool);
 }
 
@@ -57,10 +57,10 @@ TEST(expandable_segments_make_memory_anew_for_the_same_request) {
   const auto pool = make_expandable(devices[0]);
   const Leases live = scatter(*pool, MiB * 40);
   const std::uint64_t created = calls(*pool, "cuMemCreate");
-  const std::uint64_t retries = pool->stats().pool.retries;  // the one that ended the filling
+  const std::uint64_t retries = pool->figures().stats().pool.retries;  // the one that ended the filling
   const Lease large = take(*pool, MiB * 160);
   EXPECT(calls(*pool, "cuMemCreate") > created);
-  EXPECT_EQ(pool->stats().pool.retries, retries + 1);
+  EXPECT_EQ(pool->figures().stats().pool.retries, retries + 1);
 }
 
 TEST(a_first_part_is_borrowed_and_given_back) {
@@ -72,7 +72,7 @@ TEST(a_first_part_is_borrowed_and_given_back) {
     const Lease large = take_most(*pool, kTotal);
     EXPECT(counter(*pool, "borrowed_pieces") > 0);
     EXPECT(test::ledger_count("mappings") > mappings);  // the lent parts are mapped twice
-    EXPECT(pool->held() <= kTotal);
+    EXPECT(pool->figures().held() <= kTotal);
     expect_sound(*pool);
   }
   expect_sound(*pool);
@@ -187,14 +187,14 @@ TEST(a_limit_is_the_budget_and_may_change) {
   EXPECT(!ask(*pool, MiB * 160).has_value());
   take(*pool, MiB * 128).close();
   EXPECT(counter(*pool, "moved_chunks") > 0);
-  pool->set_limit(MiB * 384);
+  pool->settings().set_limit(MiB * 384);
   take(*pool, MiB * 160).close();
-  EXPECT(pool->held() <= MiB * 384);
-  const Bytes held = pool->held();
-  pool->set_limit(MiB * 64);  // takes nothing away
-  EXPECT(pool->held() == held);
+  EXPECT(pool->figures().held() <= MiB * 384);
+  const Bytes held = pool->figures().held();
+  pool->settings().set_limit(MiB * 64);  // takes nothing away
+  EXPECT(pool->figures().held() == held);
   EXPECT(!ask(*pool, held).has_value());
-  EXPECT(pool->held() == held);
+  EXPECT(pool->figures().held() == held);
   expect_sound(*pool);
 }
 
@@ -202,10 +202,10 @@ TEST(a_limit_below_what_is_held_takes_nothing_away) {
   const test::EmulatedDevices devices(kDevice);
   const auto pool = make_lake({devices[0]});
   const Leases live = scatter(*pool, MiB * 32);
-  const Bytes held = pool->held();
-  pool->set_limit(MiB * 64);
+  const Bytes held = pool->figures().held();
+  pool->settings().set_limit(MiB * 64);
   const Lease large = take(*pool, MiB * 160);  // more than the limit, but all of it was there
-  EXPECT(pool->held() <= held);
+  EXPECT(pool->figures().held() <= held);
   EXPECT(counter(*pool, "moved_chunks") > 0);
   expect_sound(*pool);
 }
@@ -220,10 +220,10 @@ Bytes pending_after(Bytes other, Bytes freed) {
     Lease block = take(*pool, freed);
     fill(*devices[0], block.address(), 1, block.size(), slow.owner->handle());  // waits in its queue
     block.record_use(slow.name());
-    return pool->held();
+    return pool->figures().held();
   }();
   const Lease again = take(*pool, freed - MiB);
-  const LiveStats stats = pool->stats();
+  const LiveStats stats = pool->figures().stats();
   EXPECT_EQ(stats.host_waits, 0u);
   EXPECT((stats.pool.held.now == held) == (stats.pool.active.now == stats.pool.allocated.now));
   expect_sound(*pool);
@@ -248,13 +248,13 @@ TEST(the_host_waits_for_streams_only_before_a_request_would_be_refused) {
   }
   const Bytes free = MiB * 7 * (live.size() - live.size() / 2);
   EXPECT(ask(*pool, MiB * 100).has_value());  // there is more: the streams wait on the device
-  EXPECT_EQ(pool->stats().host_waits, 0u);
+  EXPECT_EQ(pool->figures().stats().host_waits, 0u);
   // All that is free cannot be had in one piece. The host has waited when it says so, and nothing is left to wait for.
   EXPECT(!ask(*pool, free).has_value());
-  const std::uint64_t waits = pool->stats().host_waits;
+  const std::uint64_t waits = pool->figures().stats().host_waits;
   EXPECT(waits > 0);
   EXPECT(!ask(*pool, free).has_value());
-  EXPECT_EQ(pool->stats().host_waits, waits);
+  EXPECT_EQ(pool->figures().stats().host_waits, waits);
   expect_sound(*pool);
 }
 
@@ -267,14 +267,14 @@ TEST(trimming_gives_free_chunks_back_and_keeps_what_is_asked_for) {
       const Leases live = scatter(*pool, MiB * 33);
       take_most(*pool, kTotal).close();
       pool->trim(MiB * 400);
-      EXPECT(pool->held() >= MiB * 400 && pool->held() < kTotal);
+      EXPECT(pool->figures().held() >= MiB * 400 && pool->figures().held() < kTotal);
       expect_sound(*pool);
       pool->trim({0});
-      EXPECT(pool->held() < MiB * 400 && pool->held() >= MiB * 33 * live.size());
+      EXPECT(pool->figures().held() < MiB * 400 && pool->figures().held() >= MiB * 33 * live.size());
       expect_sound(*pool);
     }
     pool->trim({0});
-    EXPECT_EQ(pool->held().count, 0u);
+    EXPECT_EQ(pool->figures().held().count, 0u);
     EXPECT_EQ(counter(*pool, "reserved_addresses"), 0u);
     expect_sound(*pool);
     pool.reset();
@@ -306,22 +306,22 @@ TEST(the_driver_says_on_which_of_several_devices_a_bare_stream_works) {
   const OwnStream second(devices[1]);
   const OwnStream foreign(devices[2]);
   const std::shared_ptr<Device> on_second = devices[1];
-  const Address memory = pool->allocate_at(MiB * 8, second.owner->handle());
+  const Address memory = pool->by_address().allocate(MiB * 8, second.owner->handle());
   EXPECT(on_second->free_memory() < MiB * 64);
-  pool->record_use_at(memory, first.owner->handle());
-  pool->free_at(memory, second.owner->handle());
+  pool->by_address().record_use(memory, first.owner->handle());
+  pool->by_address().free(memory, second.owner->handle());
   expect_sound(*pool);
-  EXPECT_ERROR(invalid_argument, static_cast<void>(pool->allocate_at(MiB, foreign.owner->handle())));
+  EXPECT_ERROR(invalid_argument, static_cast<void>(pool->by_address().allocate(MiB, foreign.owner->handle())));
 }
 
 TEST(a_handle_that_names_no_stream_is_refused_before_it_is_noted) {
   const test::EmulatedDevices devices(kDevice);
   const auto pool = make_lake({devices[0]});
-  const Address memory = pool->allocate_at(MiB, nullptr);
+  const Address memory = pool->by_address().allocate(MiB, nullptr);
   const CUstream gone = OwnStream(devices[0]).owner->handle();
-  EXPECT_ERROR(config, pool->record_use_at(memory, gone));
-  pool->free_at(memory);  // nothing waits for it
-  EXPECT_EQ(pool->stats().pending_count, 0u);
+  EXPECT_ERROR(config, pool->by_address().record_use(memory, gone));
+  pool->by_address().free(memory);  // nothing waits for it
+  EXPECT_EQ(pool->figures().stats().pending_count, 0u);
 }
 
 /// The most that scattered memory can be gathered to.

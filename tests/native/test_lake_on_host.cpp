@@ -23,7 +23,7 @@ using test::take;
 const char* const kDevice = "devices=1,memory=64MiB,backing=host";
 const LakeOptions kSpilling{.may_spill = true};
 
-Bytes on_host(const LivePool& pool) { return pool.stats().pool.held_on_host.now; }
+Bytes on_host(const LivePool& pool) { return pool.figures().stats().pool.held_on_host.now; }
 
 /// Where its bytes lie: device or host, and MiB.
 using Places = std::vector<std::pair<std::size_t, std::uint64_t>>;
@@ -39,7 +39,7 @@ TEST(what_a_device_has_no_room_for_lies_on_the_host_in_the_same_range) {
   const auto pool = make_lake({device}, kSpilling);
   const Lease large = take(*pool, MiB * 100);
   EXPECT(places(large) == (Places{{0, 64}, {1, 36}}));
-  EXPECT(pool->held() == MiB * 64);
+  EXPECT(pool->figures().held() == MiB * 64);
   EXPECT(on_host(*pool) == MiB * 36);
   expect_sound(*pool);
   // One range: one fill and one copy go over all of it, and the CPU may touch it.
@@ -69,7 +69,7 @@ TEST(a_limit_counts_memory_of_devices_only) {
   const auto pool = make_lake({devices[0]}, kSpilling, MiB * 32);
   const Lease large = take(*pool, MiB * 50);
   EXPECT(places(large) == (Places{{0, 32}, {1, 18}}));
-  EXPECT(pool->held() == MiB * 32);
+  EXPECT(pool->figures().held() == MiB * 32);
 }
 
 TEST(memory_of_devices_is_handed_out_first) {
@@ -104,9 +104,9 @@ TEST(trimming_gives_memory_of_the_host_back_first) {
   auto pool = make_lake({devices[0]}, kSpilling);
   take(*pool, MiB * 100).close();
   EXPECT(pool->trim(MiB * 64) == MiB * 36);
-  EXPECT(pool->held() == MiB * 64);
+  EXPECT(pool->figures().held() == MiB * 64);
   EXPECT_EQ(on_host(*pool).count, 0u);
-  EXPECT(pool->stats().pool.held_on_host.peak == MiB * 36);
+  EXPECT(pool->figures().stats().pool.held_on_host.peak == MiB * 36);
   expect_sound(*pool);
   EXPECT(pool->trim({0}) == MiB * 64);
   pool.reset();
@@ -132,7 +132,7 @@ TEST(a_device_that_others_fill_makes_the_host_give_more) {
   const PhysicalChunk hog = PhysicalChunk::create(devices[0], MiB * 40, false);
   const Lease large = take(*pool, MiB * 60);
   EXPECT(large.pieces().back().first == 1);
-  EXPECT(pool->held() + on_host(*pool) >= MiB * 60);
+  EXPECT(pool->figures().held() + on_host(*pool) >= MiB * 60);
   expect_sound(*pool);
 }
 
@@ -142,11 +142,11 @@ TEST(scattered_chunks_of_the_device_and_of_the_host_serve_one_request) {
     const auto pool = make_lake({devices[0]}, {.aliasing = aliasing, .may_spill = true});
     Leases live;
     for (int i = 0; i < 20; ++i) live.push_back(std::make_unique<Lease>(take(*pool, MiB * 6)));
-    const Bytes held = pool->held() + on_host(*pool);
+    const Bytes held = pool->figures().held() + on_host(*pool);
     for (std::size_t i = 0; i < live.size(); i += 2) live[i].reset();
     expect_sound(*pool);
     const Lease large = take(*pool, MiB * 50);
-    EXPECT(pool->held() + on_host(*pool) < held + MiB * 50);  // at least some was there already
+    EXPECT(pool->figures().held() + on_host(*pool) < held + MiB * 50);  // at least some was there already
     expect_sound(*pool);
   }
 }
@@ -222,11 +222,11 @@ TEST(a_lake_on_the_host_takes_nothing_from_a_device) {
       const auto* bytes = reinterpret_cast<const std::uint8_t*>(lease.address().value);
       EXPECT(std::all_of(bytes, bytes + lease.size().count, [](std::uint8_t byte) { return byte == 7; }));
       EXPECT(!ask(*pool, MiB * 200).has_value());
-      EXPECT(pool->held() >= MiB * 100);
+      EXPECT(pool->figures().held() >= MiB * 100);
       EXPECT_EQ(on_host(*pool).count, 0u);  // nothing lies beside it
     }
     const Leases live = scatter(*pool, MiB * 5);
-    EXPECT(pool->held() <= MiB * 256);
+    EXPECT(pool->figures().held() <= MiB * 256);
     const Lease gathered = take(*pool, MiB * 60);
     // The CPU reaches all of it, also where a part is borrowed.
     std::memset(reinterpret_cast<void*>(gathered.address().value), 1, gathered.size().count);

@@ -69,8 +69,8 @@ TEST(while_one_thread_waits_for_new_memory_others_are_served_from_what_is_there)
     const std::uint64_t made = calls(pool);
     // Every one of these would wait for ever if the lock were held.
     Lease cached = take(pool, MiB * 30);
-    EXPECT(pool.stats().live_count == 2);
-    EXPECT(!pool.snapshot().blocks.empty());
+    EXPECT(pool.figures().stats().live_count == 2);
+    EXPECT(!pool.figures().snapshot().blocks.empty());
     expect_sound(pool);
     cached.close();
     EXPECT_EQ(calls(pool), made);
@@ -87,15 +87,15 @@ TEST(the_run_that_a_growing_request_will_take_is_nobody_elses) {
   Held held;
   LivePool& pool = *held.pool;
   take(pool, MiB * 40).close();  // the run below which it grows
-  const Bytes free = pool.stats().pool.held.now;
+  const Bytes free = pool.figures().stats().pool.held.now;
   Growing growing(held, MiB * 60);
-  const LiveStats meanwhile = pool.stats();
+  const LiveStats meanwhile = pool.figures().stats();
   EXPECT(meanwhile.pool.held.now == free);  // what is being made is not held yet, what is claimed still is
   EXPECT(meanwhile.streams.front().free == free);
   EXPECT(meanwhile.largest_free < free);
   expect_sound(pool);
   const auto lease = growing.finish();
-  EXPECT(pool.held() < MiB * 100);  // it was used
+  EXPECT(pool.figures().held() < MiB * 100);  // it was used
   expect_sound(pool);
 }
 
@@ -110,7 +110,7 @@ TEST(memory_that_is_being_made_counts_against_the_limit) {
   second.join();
   EXPECT(first != nullptr);
   EXPECT(is_refused);
-  EXPECT(pool.held() <= MiB * 256);
+  EXPECT(pool.figures().held() <= MiB * 256);
   expect_sound(pool);
 }
 
@@ -125,7 +125,7 @@ TEST(a_request_without_room_gets_what_another_thread_has_made_too_much_or_given_
   const auto first = growing.finish();
   second.join();
   EXPECT(got != nullptr);
-  EXPECT(pool.held() <= MiB * 256);
+  EXPECT(pool.figures().held() <= MiB * 256);
   expect_sound(pool);
 }
 
@@ -137,7 +137,7 @@ TEST(a_growth_that_fails_leaves_everything_as_it_was_while_others_went_on) {
       Lease high = take(pool, MiB * 24);
       const Lease low = take(pool, MiB * 16);
       high.close();
-      const Bytes before = pool.held();
+      const Bytes before = pool.figures().held();
       Growing growing(held, MiB * 200, at);
       Lease cached = take(pool, MiB * 4);
       test::emulator().failing().fail(at, 1, fault);  // the one that waits
@@ -145,7 +145,7 @@ TEST(a_growth_that_fails_leaves_everything_as_it_was_while_others_went_on) {
       test::emulator().failing().clear();
       if (fault == CUDA_ERROR_TIMEOUT) {
         EXPECT(growing.has_thrown);
-        EXPECT(pool.held() == before);
+        EXPECT(pool.figures().held() == before);
       }
       expect_sound(pool);
       cached.close();
@@ -192,13 +192,13 @@ TEST(threads_that_grow_shrink_and_check_at_once_leave_a_sound_pool) {
     });
   while (at_work > 0) {
     expect_sound(*pool);
-    EXPECT(pool->held() <= MiB * 400);
+    EXPECT(pool->figures().held() <= MiB * 400);
     std::this_thread::yield();
   }
   for (auto& thread : threads) thread.join();
   expect_sound(*pool);
   pool->trim({0});
-  EXPECT_EQ(pool->held().count, 0u);
+  EXPECT_EQ(pool->figures().held().count, 0u);
 }
 
 }  // namespace

@@ -159,7 +159,7 @@ Bytes held_with_pending_memory(const LakeTuning& tuning) {
     used_elsewhere.record_use(other.name());
   }
   const Lease next = *ask(*pool, MiB * 100);
-  return pool->stats().pool.held.now;
+  return pool->figures().stats().pool.held.now;
 }
 
 TEST(tuning_crowded_uses_pending_memory_before_new_memory) {
@@ -189,7 +189,7 @@ Addresses addresses_over_many_moves(const LakeTuning& tuning) {
     if (live.size() > 7) live.pop_back();
     const auto reserved = static_cast<double>(counter(*pool, "reserved_addresses"));
     most.over_memory = std::max(most.over_memory, reserved / static_cast<double>((MiB * 512).count));
-    most.ranges = std::max(most.ranges, pool->stats().segment_count);
+    most.ranges = std::max(most.ranges, pool->figures().stats().segment_count);
   }
   return most;
 }

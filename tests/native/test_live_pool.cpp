@@ -71,11 +71,11 @@ TEST(a_stream_of_another_device_to_which_memory_was_freed_gets_no_memory) {
   const CUstream handle = elsewhere.name().handle;
   const StreamName name{.handle = handle};
   for (int i = 0; i < 2; ++i) {
-    pool->free_at(pool->allocate_at(MiB * 4, nullptr), handle);
+    pool->by_address().free(pool->by_address().allocate(MiB * 4, nullptr), handle);
     Shortage shortage;
-    EXPECT_ERROR(invalid_argument, pool->allocate_at(MiB * 4, handle));
+    EXPECT_ERROR(invalid_argument, pool->by_address().allocate(MiB * 4, handle));
     EXPECT_ERROR(invalid_argument, pool->allocate(MiB * 4, name, shortage));
-    EXPECT(!pool->allocate_free(MiB * 4, handle));
+    EXPECT(!pool->lease_free_block(MiB * 4, handle));
   }
   expect_sound(*pool);
 }
@@ -91,14 +91,14 @@ TEST(what_is_freed_in_the_order_of_another_stream_is_reused_there_at_once) {
     fill(*devices[0], first.address(), 1, first.size(), b.owner->handle());  // stays in the queue of b
     first.close(b.name());
     expect_sound(*pool);
-    EXPECT_EQ(pool->stats().pending_count, 1u);
+    EXPECT_EQ(pool->figures().stats().pending_count, 1u);
     Lease on_a = take(*pool, MiB * 30, a.name());
     EXPECT(on_a.address() != place);
     Lease on_b = take(*pool, MiB * 30, b.name());
     EXPECT(on_b.address() == place);
     expect_sound(*pool);
     on_b.close();  // in the order of b again
-    EXPECT_EQ(pool->stats().pending_count, 1u);
+    EXPECT_EQ(pool->figures().stats().pending_count, 1u);
     static_cast<void>(test::emulator().emulator().step(b.owner->handle(), 10));
     Lease again = take(*pool, MiB * 30, a.name());  // the event of b is done
     EXPECT(again.address() == place);
@@ -129,10 +129,10 @@ TEST(a_rise_is_told_once_and_again_after_a_fall) {
     const test::EmulatedDevices devices(kDevice);
     const auto pool = make_pool(devices, kind);
     for (int round = 0; round < 2; ++round) {
-      EXPECT(!pool->has_risen_to(MiB * 40));
+      EXPECT(!pool->figures().has_risen_to(MiB * 40));
       Lease lease = take(*pool, MiB * 40);
-      EXPECT(pool->has_risen_to(MiB * 40));
-      EXPECT(!pool->has_risen_to(MiB * 40));
+      EXPECT(pool->figures().has_risen_to(MiB * 40));
+      EXPECT(!pool->figures().has_risen_to(MiB * 40));
       lease.close();
       pool->trim({0});
     }
@@ -149,7 +149,7 @@ TEST(a_recorded_stream_keeps_a_freed_block_pending_until_it_has_passed) {
   lease.record_use(b.name());
   lease.close();
   EXPECT(take(*pool, MiB * 30).address() != place);
-  EXPECT_EQ(pool->stats().pool.active.now.count, (MiB * 30).count);
+  EXPECT_EQ(pool->figures().stats().pool.active.now.count, (MiB * 30).count);
   static_cast<void>(test::emulator().emulator().step(b.owner->handle(), 10));
   EXPECT(take(*pool, MiB * 30).address() == place);
   expect_sound(*pool);
@@ -181,7 +181,7 @@ TEST(a_destroyed_stream_leaves_its_memory_usable) {
   // Only by unmapping what the dead stream had, after its work is finished.
   Lease lease = take(*pool, MiB * 40);
   expect_sound(*pool);
-  EXPECT_EQ(pool->stats().pool.retries, 1u);
+  EXPECT_EQ(pool->figures().stats().pool.retries, 1u);
 }
 
 TEST(a_pool_lives_until_its_last_lease_is_gone) {
@@ -210,7 +210,7 @@ TEST(a_closed_pool_has_given_everything_back) {
     EXPECT_ERROR(invalid_free, pool->close());
     Shortage shortage;
     EXPECT_ERROR(closed, static_cast<void>(pool->allocate(MiB, {}, shortage)));
-    EXPECT(!pool->allocate_at_once(MiB).has_value());
+    EXPECT(!pool->lease_at_once(MiB).has_value());
   }
 }
 
@@ -220,15 +220,15 @@ TEST(trimming_keeps_what_is_asked_for_and_nothing_that_is_used_goes) {
     const auto pool = make_pool(devices, kind);
     Lease kept = take(*pool, MiB * 40);
     take(*pool, MiB * 60).close();
-    const Bytes held = pool->held();
+    const Bytes held = pool->figures().held();
     pool->trim(held);
-    EXPECT_EQ(pool->held().count, held.count);
+    EXPECT_EQ(pool->figures().held().count, held.count);
     pool->trim(MiB * 60);
-    EXPECT(pool->held() >= MiB * 60 || kind == Kind::caching);
-    EXPECT(pool->held() <= held);
+    EXPECT(pool->figures().held() >= MiB * 60 || kind == Kind::caching);
+    EXPECT(pool->figures().held() <= held);
     expect_sound(*pool);
     pool->trim({0});
-    EXPECT(pool->held() >= MiB * 40 && pool->held() < MiB * 60);
+    EXPECT(pool->figures().held() >= MiB * 40 && pool->figures().held() < MiB * 60);
     expect_sound(*pool);
   }
 }
@@ -239,9 +239,9 @@ TEST(memory_that_was_taken_in_advance_needs_no_further_driver_call) {
     const auto pool = make_pool(devices, kind);
     Shortage shortage;
     EXPECT(pool->preallocate(MiB * 200, {}, shortage));
-    EXPECT_EQ(pool->stats().pool.allocations, 0u);
+    EXPECT_EQ(pool->figures().stats().pool.allocations, 0u);
     expect_sound(*pool);
-    EXPECT(pool->allocate_at_once(MiB * 200).has_value());
+    EXPECT(pool->lease_at_once(MiB * 200).has_value());
     EXPECT(!pool->preallocate(GiB, {}, shortage));
     EXPECT_EQ(shortage.request.requested.count, GiB.count);
     expect_sound(*pool);
@@ -257,9 +257,9 @@ TEST(the_limit_holds_for_every_policy) {
     EXPECT(!pool->allocate(MiB * 60, {}, shortage).has_value());
     EXPECT_EQ(shortage.limits.limit.count, (MiB * 100).count);
     EXPECT(!shortage.tried.empty());
-    pool->set_limit(MiB * 200);
+    pool->settings().set_limit(MiB * 200);
     Lease second = take(*pool, MiB * 60);
-    EXPECT(pool->held() <= MiB * 200);
+    EXPECT(pool->figures().held() <= MiB * 200);
     expect_sound(*pool);
   }
 }
@@ -267,17 +267,17 @@ TEST(the_limit_holds_for_every_policy) {
 TEST(each_limit_is_changed_alone_and_is_told_also_after_the_end) {
   const test::EmulatedDevices devices(kDevice);
   const auto pool = make_pool(devices, Kind::lake, MiB * 100);
-  pool->set_memory_fraction(MiB * 50);
-  EXPECT_EQ(pool->stats().limit.count, (MiB * 50).count);
-  pool->set_limit(MiB * 20);
-  EXPECT_EQ(pool->stats().limit.count, (MiB * 20).count);
-  pool->set_limit(kUnlimited);
-  pool->set_release_threshold(MiB * 3);
-  EXPECT_EQ(pool->stats().limit.count, (MiB * 50).count);
+  pool->settings().set_memory_fraction(MiB * 50);
+  EXPECT_EQ(pool->figures().stats().limit.count, (MiB * 50).count);
+  pool->settings().set_limit(MiB * 20);
+  EXPECT_EQ(pool->figures().stats().limit.count, (MiB * 20).count);
+  pool->settings().set_limit(kUnlimited);
+  pool->settings().set_release_threshold(MiB * 3);
+  EXPECT_EQ(pool->figures().stats().limit.count, (MiB * 50).count);
   pool->close();
-  EXPECT_EQ(pool->limits().limit.count, kUnlimited.count);
-  EXPECT_EQ(pool->limits().memory_fraction.count, (MiB * 50).count);
-  EXPECT_EQ(pool->release_threshold().count, (MiB * 3).count);
+  EXPECT_EQ(pool->settings().limits().limit.count, kUnlimited.count);
+  EXPECT_EQ(pool->settings().limits().memory_fraction.count, (MiB * 50).count);
+  EXPECT_EQ(pool->settings().release_threshold().count, (MiB * 3).count);
 }
 
 TEST(every_invariant_holds_after_every_step_of_a_long_random_run) {
@@ -290,7 +290,7 @@ TEST(every_invariant_holds_after_every_step_of_a_long_random_run) {
         program.step();
         expect_sound(*pool);
       }
-      EXPECT(pool->stats().pool.allocations > 300);
+      EXPECT(pool->figures().stats().pool.allocations > 300);
     }
 }
 
@@ -308,7 +308,7 @@ TEST(threads_may_share_a_pool) {
       for (std::thread& thread : threads) thread.join();
     }
     expect_sound(*pool);
-    EXPECT_EQ(pool->stats().live_count, 0u);
+    EXPECT_EQ(pool->figures().stats().live_count, 0u);
   }
 }
 
@@ -350,7 +350,7 @@ TEST(a_recording_replays_what_happened) {
   Shortage shortage;
   EXPECT(!pool->allocate(GiB, {}, shortage).has_value());
   pool->trim(MiB);
-  const Bytes held = pool->held();
+  const Bytes held = pool->figures().held();
   const RowLog log = pool->stop_recording();
   // The request that was refused is there, and is given back at once; trimming kept what it says.
   const std::vector<std::uint8_t> wanted{0, 0, 1, 0, 1, 8};

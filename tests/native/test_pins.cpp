@@ -25,12 +25,12 @@ TEST(a_pinned_lease_is_freed_by_the_last_unpin) {
   EXPECT(!lease.close_at_once());
   lease.close();
   EXPECT_ERROR(closed, lease.pin());
-  EXPECT_EQ(pool->stats().live_count, 1U);
+  EXPECT_EQ(pool->figures().stats().live_count, 1U);
   lease.unpin();
   EXPECT(lease.is_pinned());
-  EXPECT_EQ(pool->stats().live_count, 1U);
+  EXPECT_EQ(pool->figures().stats().live_count, 1U);
   lease.unpin();
-  EXPECT_EQ(pool->stats().live_count, 0U);
+  EXPECT_EQ(pool->figures().stats().live_count, 0U);
   EXPECT_ERROR(invalid_free, lease.unpin());
   expect_sound(*pool);
 }
@@ -43,7 +43,7 @@ TEST(a_lease_that_is_dropped_while_pinned_is_freed) {
     lease.pin();
     if (is_closed) lease.close();
   }
-  EXPECT_EQ(pool->stats().live_count, 0U);
+  EXPECT_EQ(pool->figures().stats().live_count, 0U);
   expect_sound(*pool);
 }
 
@@ -66,9 +66,9 @@ bool loses_a_pin(LivePool& pool, bool closes_at_once) {
   sabotage.lock.unlock();
   if (!closes_at_once || !lease.close_at_once()) lease.close();
   pinner.join();
-  const bool is_lost = is_pinned && pool.stats().live_count == 0;
+  const bool is_lost = is_pinned && pool.figures().stats().live_count == 0;
   if (is_pinned) lease.unpin();
-  EXPECT_EQ(pool.stats().live_count, 0U);
+  EXPECT_EQ(pool.figures().stats().live_count, 0U);
   return is_lost;
 }
 

@@ -31,7 +31,7 @@ struct Freed {
   Address place;
 
   explicit Freed(const ReuseRules& rules) {
-    pool->set_reuse_rules(rules);
+    pool->settings().set_reuse_rules(rules);
     Lease lease = take(*pool, MiB * 100, a.name());
     place = lease.address();
     fill(*device, place, 1, lease.size(), a.owner->handle());
@@ -75,7 +75,7 @@ TEST(an_order_that_the_program_made_gives_memory_to_the_later_stream) {
   freed.record_and_wait();
   EXPECT(freed.serves_b());
   EXPECT_EQ(counter(*freed.pool, "reused_by_event"), 1u);
-  EXPECT_EQ(freed.pool->stats().host_waits, 0u);
+  EXPECT_EQ(freed.pool->figures().stats().host_waits, 0u);
 }
 
 TEST(a_recording_before_the_free_orders_nothing) {
@@ -110,7 +110,7 @@ TEST(an_event_that_is_gone_orders_nothing_by_its_old_handle) {
 TEST(memory_that_a_stream_has_passed_goes_elsewhere_when_there_is_no_other) {
   for (const bool is_allowed : {true, false}) {
     Freed freed({.follow_event_dependencies = false, .allow_opportunistic = is_allowed});
-    freed.pool->set_limit(MiB * 150);
+    freed.pool->settings().set_limit(MiB * 150);
     freed.finish_a();
     EXPECT(freed.serves_b());
     EXPECT_EQ(counter(*freed.pool, "reused_opportunistically"), is_allowed ? 1u : 0u);
@@ -194,11 +194,11 @@ TEST(trimming_waits_for_nobody_and_keeps_what_work_still_uses) {
     fill(*device, lease.address(), 1, lease.size(), a.owner->handle());
     lease.close();
     EXPECT_EQ(pool->trim({0}).count, 0u);
-    EXPECT_EQ(pool->stats().host_waits, 0u);
+    EXPECT_EQ(pool->figures().stats().host_waits, 0u);
     static_cast<void>(test::emulator().emulator().step(a.owner->handle(), 10));
-    const Bytes held = pool->held();
+    const Bytes held = pool->figures().held();
     EXPECT_EQ(pool->trim({0}).count, held.count);
-    EXPECT_EQ(pool->held().count, 0u);
+    EXPECT_EQ(pool->figures().held().count, 0u);
     expect_sound(*pool);
   }
 }
@@ -211,11 +211,11 @@ TEST(peers_reach_what_is_there_and_what_comes_until_they_are_removed) {
     const auto pool = LivePool::make({devices[0]}, choose_policy(policy).space_maker(), kUnlimited);
     const Lease before = take(*pool, MiB * 30);
     EXPECT_EQ(get_access(*peer, before.address()), CU_MEM_ACCESS_FLAGS_PROT_NONE);
-    pool->set_peers({peer});
+    pool->settings().set_peers({peer});
     const Lease after = take(*pool, MiB * 60);
     for (const Lease* lease : {&before, &after})
       EXPECT_EQ(get_access(*peer, lease->address()), CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-    pool->set_peers({});
+    pool->settings().set_peers({});
     for (const Lease* lease : {&before, &after}) {
       EXPECT_EQ(get_access(*peer, lease->address()), CU_MEM_ACCESS_FLAGS_PROT_NONE);
       EXPECT_EQ(get_access(*devices[0], lease->address()), CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
@@ -227,24 +227,24 @@ TEST(threads_that_change_different_peers_do_not_undo_each_other) {
   const test::EmulatedDevices devices("devices=3,memory=64MiB,backing=none");
   const auto pool = LivePool::make({devices[0]}, choose_policy("lake").space_maker(), kUnlimited);
   const auto has = [&](const Device& peer) {
-    return std::ranges::any_of(pool->peers(), [&](const auto& one) { return one->ordinal() == peer.ordinal(); });
+    return std::ranges::any_of(pool->settings().peers(), [&](const auto& one) { return one->ordinal() == peer.ordinal(); });
   };
   const auto change = [&](const std::shared_ptr<Device>& peer) {
     for (int round = 0; round < 100; ++round) {
-      pool->add_peer(peer);
+      pool->settings().add_peer(peer);
       EXPECT(has(*peer));
-      pool->remove_peer(*peer);
+      pool->settings().remove_peer(*peer);
       EXPECT(!has(*peer));
     }
-    pool->add_peer(peer);
+    pool->settings().add_peer(peer);
   };
   std::thread other([&] { change(devices[1]); });
   change(devices[2]);
   other.join();
-  EXPECT_EQ(pool->peers().size(), 2u);
+  EXPECT_EQ(pool->settings().peers().size(), 2u);
   pool->close();
-  EXPECT(pool->peers().empty());
-  EXPECT_ERROR(closed, pool->add_peer(devices[1]));
+  EXPECT(pool->settings().peers().empty());
+  EXPECT_ERROR(closed, pool->settings().add_peer(devices[1]));
 }
 
 TEST(access_that_cannot_be_changed_everywhere_is_changed_nowhere) {
@@ -255,11 +255,11 @@ TEST(access_that_cannot_be_changed_everywhere_is_changed_nowhere) {
   const Lease lease = take(*pool, MiB * 60);
   FailingDriver& failing = test::emulator().failing();
   failing.fail(Call::cuMemSetAccess, 2, CUDA_ERROR_OUT_OF_MEMORY);
-  EXPECT_ERROR(out_of_memory, pool->set_peers({peer}));
+  EXPECT_ERROR(out_of_memory, pool->settings().set_peers({peer}));
   EXPECT_EQ(get_access(*peer, lease.address()), CU_MEM_ACCESS_FLAGS_PROT_NONE);
-  pool->set_peers({peer});
+  pool->settings().set_peers({peer});
   failing.fail(Call::cuMemSetAccess, 2, CUDA_ERROR_OUT_OF_MEMORY);
-  EXPECT_ERROR(out_of_memory, pool->set_peers({}));
+  EXPECT_ERROR(out_of_memory, pool->settings().set_peers({}));
   EXPECT_EQ(get_access(*peer, lease.address()), CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 }
 
@@ -267,8 +267,8 @@ TEST(memory_of_cuMemAlloc_has_no_access_of_its_own) {
   const test::EmulatedDevices devices("devices=2,memory=256MiB,backing=none");
   for (const char* policy : {"caching", "direct", "stitch"}) {
     const auto pool = LivePool::make({devices[0]}, choose_policy(policy).space_maker(), kUnlimited);
-    EXPECT_ERROR(config, pool->set_peers({devices[1]}));
-    EXPECT(!pool->reuse_rules());
+    EXPECT_ERROR(config, pool->settings().set_peers({devices[1]}));
+    EXPECT(!pool->settings().reuse_rules());
   }
 }
 

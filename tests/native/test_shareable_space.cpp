@@ -38,7 +38,7 @@ Lease share(LivePool& pool, Bytes size, const StreamName& stream = {}) { return 
 
 std::uint64_t calls(const LivePool& pool) {
   std::uint64_t sum = 0;
-  for (const auto& [name, count] : pool.stats().calls) sum += count;
+  for (const auto& [name, count] : pool.figures().stats().calls) sum += count;
   return sum;
 }
 
@@ -94,7 +94,7 @@ TEST(what_was_not_exported_is_reused_without_a_driver_call) {
   first.close();
   const std::uint64_t before = calls(*pool);
   for (int i = 0; i < 10; ++i) {
-    auto again = pool->allocate_at_once(MiB * 99 + Bytes{1});  // the same number of granules
+    auto again = pool->lease_at_once(MiB * 99 + Bytes{1});  // the same number of granules
     EXPECT(again.has_value());
     EXPECT(again->address() == place && again->generation() == generation);
     EXPECT(again->close_at_once());
@@ -115,7 +115,7 @@ TEST(what_was_exported_is_released_when_it_is_freed_and_never_used_again) {
     lease.close();
     devices[0]->synchronize();
     pool->trim(kUnlimited);  // looks at what has passed
-    EXPECT_EQ(pool->held().count, 0u);
+    EXPECT_EQ(pool->figures().held().count, 0u);
     EXPECT_EQ((free - devices[0]->free_memory()).count, (MiB * 100).count);  // the descriptors keep it
     Lease other = share(*pool, MiB * 100);
     EXPECT_EQ((free - devices[0]->free_memory()).count, (MiB * 200).count);
@@ -135,18 +135,18 @@ TEST(what_was_exported_waits_for_every_stream_that_uses_it) {
   fill(*devices[0], lease.address(), 2, lease.size(), b.owner->handle());
   lease.record_use(b.name());
   lease.close();
-  EXPECT_EQ(pool->stats().pending_count, 1u);
+  EXPECT_EQ(pool->figures().stats().pending_count, 1u);
   // Nobody gets it meanwhile, on no stream.
   Lease other = share(*pool, MiB * 2, a.name());
-  EXPECT_EQ(pool->stats().pending_count, 1u);
+  EXPECT_EQ(pool->figures().stats().pending_count, 1u);
   expect_sound(*pool);
   static_cast<void>(test::emulator().emulator().step(a.owner->handle(), 10));
   pool->trim(kUnlimited);
-  EXPECT_EQ(pool->stats().pending_count, 1u);
+  EXPECT_EQ(pool->figures().stats().pending_count, 1u);
   static_cast<void>(test::emulator().emulator().step(b.owner->handle(), 10));
   pool->trim(kUnlimited);
-  EXPECT_EQ(pool->stats().pending_count, 0u);
-  EXPECT_EQ(pool->held().count, (MiB * 2).count);
+  EXPECT_EQ(pool->figures().stats().pending_count, 0u);
+  EXPECT_EQ(pool->figures().held().count, (MiB * 2).count);
   expect_sound(*pool);
 }
 
@@ -174,9 +174,9 @@ TEST(at_the_budget_free_chunks_are_stitched_for_another_size) {
     std::vector<Lease> small;
     for (int i = 0; i < 40; ++i) small.push_back(share(*pool, MiB * 2));
   }
-  EXPECT_EQ(pool->held().count, (MiB * 80).count);
+  EXPECT_EQ(pool->figures().held().count, (MiB * 80).count);
   Lease large = share(*pool, MiB * 90);  // 40 chunks of 2 MiB, and 10 MiB anew
-  EXPECT_EQ(pool->held().count, (MiB * 90).count);
+  EXPECT_EQ(pool->figures().held().count, (MiB * 90).count);
   EXPECT_EQ(large.export_memory().chunks.size(), 41u);
   expect_sound(*pool);
 }
@@ -186,9 +186,9 @@ TEST(chunks_that_are_too_large_make_room_for_smaller_ones) {
   const auto pool = make_pool(devices, "lake", MiB * 128);
   share(*pool, MiB * 128).close();
   Lease small = share(*pool, MiB * 2);
-  EXPECT_EQ(pool->held().count, (MiB * 66).count);  // one of the two chunks went
+  EXPECT_EQ(pool->figures().held().count, (MiB * 66).count);  // one of the two chunks went
   Lease rest = share(*pool, MiB * 64);
-  EXPECT_EQ(pool->held().count, (MiB * 66).count);
+  EXPECT_EQ(pool->figures().held().count, (MiB * 66).count);
   expect_sound(*pool);
 }
 
@@ -202,7 +202,7 @@ TEST(memory_that_was_made_in_advance_is_handed_out_in_parts) {
   std::vector<Lease> parts;
   for (int i = 0; i < 5; ++i) parts.push_back(take(*pool, MiB * 128));
   EXPECT_EQ(calls(*pool), before);
-  EXPECT_EQ(pool->held().count, (MiB * 640).count);
+  EXPECT_EQ(pool->figures().held().count, (MiB * 640).count);
   for (std::size_t i = 0; i < parts.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
       EXPECT(!(AddressRange{parts[i].address(), parts[i].size()}.overlaps({parts[j].address(), parts[j].size()})));
@@ -217,15 +217,15 @@ TEST(the_limit_is_one_for_both_kinds_of_memory) {
     Lease shared = share(*pool, MiB * 100);
     Shortage shortage;
     EXPECT(!pool->allocate(MiB * 100, {}, shortage, true).has_value());
-    EXPECT_EQ(shortage.held.count, pool->held().count);
+    EXPECT_EQ(shortage.held.count, pool->figures().held().count);
     EXPECT(!shortage.tried.empty());
     EXPECT(!pool->allocate(MiB * 100, {}, shortage, false).has_value());
-    EXPECT(pool->held() <= MiB * 256);
-    EXPECT_EQ(pool->stats().pool.held.peak.count, pool->held().count);
+    EXPECT(pool->figures().held() <= MiB * 256);
+    EXPECT_EQ(pool->figures().stats().pool.held.peak.count, pool->figures().held().count);
     expect_sound(*pool);
     shared.close();
     pool->trim({0});
-    EXPECT(pool->held() >= MiB * 100 && pool->held() < MiB * 156);
+    EXPECT(pool->figures().held() >= MiB * 100 && pool->figures().held() < MiB * 156);
     pool->trim({0});
     expect_sound(*pool);
   }
@@ -236,21 +236,21 @@ TEST(each_kind_gives_free_memory_back_before_the_other_is_refused) {
     const test::EmulatedDevices devices(kDevice);
     const auto pool = make_pool(devices, policy, MiB * 256);
     share(*pool, MiB * 200).close();
-    EXPECT_EQ(pool->held().count, (MiB * 200).count);
+    EXPECT_EQ(pool->figures().held().count, (MiB * 200).count);
     {
       Lease ordinary = take(*pool, MiB * 200);
-      EXPECT(pool->held() <= MiB * 256);
+      EXPECT(pool->figures().held() <= MiB * 256);
       expect_sound(*pool);
     }
     Lease shared = share(*pool, MiB * 200);
-    EXPECT(pool->held() <= MiB * 256);
+    EXPECT(pool->figures().held() <= MiB * 256);
     expect_sound(*pool);
     // A refusal that is certain leaves what is cached.
     shared.close();
     Shortage shortage;
     EXPECT(!pool->allocate(MiB * 300, {}, shortage, false).has_value());
     EXPECT(!pool->allocate(MiB * 300, {}, shortage, true).has_value());
-    EXPECT_EQ(pool->held().count, (MiB * 200).count);
+    EXPECT_EQ(pool->figures().held().count, (MiB * 200).count);
   }
 }
 
@@ -381,7 +381,7 @@ TEST(an_export_or_import_that_fails_half_way_leaves_nothing) {
   failing.clear();
   // It was not exported, so it is kept.
   lease.close();
-  EXPECT_EQ(pool->held().count, (MiB * 320).count);
+  EXPECT_EQ(pool->figures().held().count, (MiB * 320).count);
   Lease again = share(*pool, MiB * 320);
   const ExportedBlock exported = again.export_memory();
   const test::Holdings before;
@@ -404,12 +404,12 @@ TEST(a_whole_pool_is_exported_in_the_order_of_its_allocations_or_not_at_all) {
   std::vector<Lease> leases;
   for (int i = 1; i <= 3; ++i) leases.push_back(take(*pool, MiB * (2 * static_cast<unsigned>(i))));
   take(*pool, MiB * 10).close();
-  const std::vector<ExportedBlock> exported = pool->export_everything();
+  const std::vector<ExportedBlock> exported = pool->sharing().export_everything();
   EXPECT_EQ(exported.size(), 3u);
   for (std::size_t i = 0; i < exported.size(); ++i) EXPECT(exported[i].address == leases[i].address());
   Lease ordinary = take(*pool, MiB, {}, false);
   const std::size_t descriptors = open_descriptors();
-  EXPECT_ERROR(invalid_argument, static_cast<void>(pool->export_everything()));
+  EXPECT_ERROR(invalid_argument, static_cast<void>(pool->sharing().export_everything()));
   EXPECT_EQ(open_descriptors(), descriptors);
   expect_sound(*pool);
 }
@@ -423,7 +423,7 @@ TEST(a_pool_that_shares_is_sound_after_every_step_of_a_random_run) {
       for (int i = 0; i < 1000 && !test::running_test_has_failed(); ++i) {
         program.step();
         expect_sound(*pool);
-        EXPECT(pool->held() <= MiB * 200);
+        EXPECT(pool->figures().held() <= MiB * 200);
       }
     }
 }
@@ -445,8 +445,8 @@ TEST(threads_that_share_keep_within_one_limit) {
     pool->trim({0});
     expect_sound(*pool);
     // PyTorch's expandable segments compare the limit only where a segment begins.
-    EXPECT(policy == "expandable" || pool->stats().pool.held.peak <= MiB * 128);
-    EXPECT_EQ(pool->stats().live_count, 0u);
+    EXPECT(policy == "expandable" || pool->figures().stats().pool.held.peak <= MiB * 128);
+    EXPECT_EQ(pool->figures().stats().live_count, 0u);
   }
 }
 

@@ -223,7 +223,7 @@ TEST(max_size_binds_and_not_the_limit) {
   EXPECT(reason_of(shortage) == Reason::limit);
   EXPECT(binding_of(shortage) == Binding::max_size);
   EXPECT(!says(hint_of(shortage), "limit"));
-  pool->set_limit(MiB * 50);
+  pool->settings().set_limit(MiB * 50);
   EXPECT(binding_of(refused(*pool, MiB * 60)) == Binding::limit);
   EXPECT(!says(hint_of(refused(*pool, MiB * 60)), "max_size"));
 }

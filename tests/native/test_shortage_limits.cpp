@@ -81,9 +81,9 @@ TEST(the_limit_that_a_hint_names_is_enough_and_the_least_one) {
       EXPECT(binding_of(shortage) == Binding::limit);
       const Bytes named = named_limit(hint);
       EXPECT(named >= shortage.least_limit());
-      pool->set_limit(shortage.least_limit() - Bytes{1});
+      pool->settings().set_limit(shortage.least_limit() - Bytes{1});
       EXPECT(!pool->allocate(with.asked, {}, shortage));
-      pool->set_limit(named);
+      pool->settings().set_limit(named);
       if (!pool->allocate(with.asked, {}, shortage))
         test::fail(std::string(policy) + " is refused although this was done: " + hint,
                    std::source_location::current());
@@ -97,7 +97,7 @@ TEST(the_limit_that_a_hint_names_is_enough_in_a_pool_with_holes_too) {
       const auto pool = LivePool::make({devices[0]}, space_maker(policy), MiB * 101);
       const auto kept = test::scatter(*pool, size);
       for (Bytes asked = KiB * 700; asked <= MiB * 260; asked = asked + MiB * 7) {
-        pool->set_limit(MiB * 101);
+        pool->settings().set_limit(MiB * 101);
         pool->trim({0});
         Shortage shortage;
         if (pool->allocate(asked, {}, shortage)) continue;
@@ -105,7 +105,7 @@ TEST(the_limit_that_a_hint_names_is_enough_in_a_pool_with_holes_too) {
         const Bytes named = named_limit(hint);
         EXPECT(reason_of(shortage) == Reason::limit || reason_of(shortage) == Reason::contiguous);
         EXPECT(!says(hint, "refused"));
-        pool->set_limit(named);
+        pool->settings().set_limit(named);
         if (!pool->allocate(asked, {}, shortage))
           test::fail(std::string(policy) + " is refused although this was done: " + hint,
                      std::source_location::current());
@@ -139,7 +139,7 @@ TEST(nothing_is_to_be_freed_where_that_cannot_help) {
       EXPECT(hints(refused(*pool, MiB * 400), "ask for less, or raise"));  // freeing it would not be enough
       EXPECT(hints(refused(*pool, MiB * 290), "free at least 10 MiB first, or raise"));
     }
-    pool->set_limit({0});
+    pool->settings().set_limit({0});
     pool->trim({0});
     EXPECT_EQ(hint_of(refused(*pool, MiB * 400)), "raise the pool's limit to at least 400 MiB");
   }
@@ -177,7 +177,7 @@ TEST(free_memory_in_the_wrong_place_is_not_hidden_by_a_limit) {
   EXPECT(shortage.free >= MiB * 40);
   EXPECT(reason_of(shortage) == Reason::contiguous);
   EXPECT(hints(shortage, "new memory would serve it, too: raise the pool's limit"));
-  pool->set_limit(named_limit(hint_of(shortage)));
+  pool->settings().set_limit(named_limit(hint_of(shortage)));
   take(*pool, MiB * 40).close();
 }
 

@@ -159,13 +159,13 @@ TEST(a_cached_view_serves_the_next_request_without_a_driver_call) {
   Lease first = take(*pool, MiB * 36);
   const Address place = first.address();
   first.close();
-  const auto calls = pool->stats().calls;
-  auto again = pool->allocate_at_once(MiB * 36);
+  const auto calls = pool->figures().stats().calls;
+  auto again = pool->lease_at_once(MiB * 36);
   EXPECT(again.has_value());
   EXPECT(again->address() == place);
-  EXPECT(pool->stats().calls == calls);
+  EXPECT(pool->figures().stats().calls == calls);
   expect_sound(*pool);
-  const auto counters = pool->stats().policy_counters;
+  const auto counters = pool->figures().stats().policy_counters;
   const auto hits =
       std::ranges::find(counters, std::string("stitch_hits"), [](const Counter& c) { return std::string(c.first); });
   EXPECT(hits != counters.end() && std::get<std::uint64_t>(hits->second) == 1);
@@ -398,7 +398,7 @@ TEST(random_programs_on_three_streams_keep_every_invariant_under_tight_caps) {
       program.step();
       expect_sound(*pool);
     }
-    const auto stats = pool->stats();
+    const auto stats = pool->figures().stats();
     EXPECT(stats.pool.allocations > 300);
     EXPECT(std::get<std::uint64_t>(stats.policy_counters[0].second) > 3);
   }
@@ -414,7 +414,7 @@ TEST(a_closed_pool_leaves_no_view_behind) {
     for (std::size_t i = 0; i < 6; i += 2) leases[i].close();
     take(*pool, MiB * 36).close();
   }
-  EXPECT(std::get<std::uint64_t>(pool->stats().policy_counters[0].second) == 1);
+  EXPECT(std::get<std::uint64_t>(pool->figures().stats().policy_counters[0].second) == 1);
   pool->close();
   EXPECT_EQ(test::Holdings(), before);
 }

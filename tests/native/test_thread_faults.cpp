@@ -111,8 +111,8 @@ TEST(threads_with_random_faults_lose_nothing) {
     pool->release_cached();
     pool->trim({0});
     test::expect_sound(*pool);
-    EXPECT_EQ(pool->stats().live_count, 0u);
-    EXPECT_EQ(pool->held().count, 0u);
+    EXPECT_EQ(pool->figures().stats().live_count, 0u);
+    EXPECT_EQ(pool->figures().held().count, 0u);
     EXPECT_EQ(test::ledger_count("chunks"), chunks);
     EXPECT_EQ(test::ledger_count("mappings"), mappings);
     EXPECT_EQ(test::ledger_count("violations"), violations);

@@ -1,18 +1,19 @@
 #pragma once
 
-// The part of LivePool that runs an operation which may have to wait for a stream.
+// LockedPool::waiting(), and the request that is served with such waits.
 
 #include <optional>
 #include <utility>
 
 #include "base/error.hpp"
 #include "driver/result.hpp"
-#include "runtime/live_pool.hpp"
+#include "runtime/live_sharing.hpp"
+#include "runtime/locked_pool.hpp"
 
 namespace memlake {
 
 template <class Work>
-auto LivePool::waiting(std::unique_lock<Lock>& lock, Work&& work) {
+auto LockedPool::waiting(std::unique_lock<Lock>& lock, Work&& work) {
   struct Throwing {
     DriverEvents& events;
     Throwing(DriverEvents& of, std::optional<KnownStream> granted, bool is_refused, bool has_waited_for_devices)
@@ -48,16 +49,20 @@ auto LivePool::waiting(std::unique_lock<Lock>& lock, Work&& work) {
   return work();
 }
 
+/// The block for a request, behind all waits that it needs; null if there is no memory. `choose`: the space; called
+/// again behind every wait, because graph pools come and go. pre: the lock is held.
 template <class Choose>
-Block* LivePool::allocate_waiting(std::unique_lock<Lock>& lock, Choose&& choose, Bytes requested, StreamId stream) {
+Block* serve_with_waits(LockedPool& locked, LiveSharing& sharing, std::unique_lock<Lock>& lock, Choose&& choose,
+                        Bytes requested, StreamId stream) {
   RequestRow row;
   try {
-    Block* block = without_refused_features(
-        [&] { return waiting(lock, [&] { return pool_->allocate_from(choose(), requested, stream, &row); }); });
-    pool_->count_due_retry(row);
+    Block* block = sharing.without_refused_features([&] {
+      return locked.waiting(lock, [&] { return locked.pool().allocate_from(choose(), requested, stream, &row); });
+    });
+    locked.pool().count_due_retry(row);
     return block;
   } catch (...) {
-    if (pool_) pool_->give_up(row, stream);
+    if (locked.is_open()) locked.pool().give_up(row, stream);
     throw;
   }
 }

@@ -1,12 +1,10 @@
-// The part of LivePool that provides shareable memory and exports it to other processes.
+#include "runtime/live_sharing.hpp"
 
 #include <algorithm>
 #include <string>
 #include <string_view>
 
-#include "base/error.hpp"
 #include "driver/result.hpp"
-#include "runtime/live_pool.hpp"
 #include "vmm/feature_probe.hpp"
 
 namespace memlake {
@@ -32,17 +30,19 @@ std::string why_not_exported(const Devices& devices, Location location) {
 
 }  // namespace
 
-ShareableSpace& LivePool::add_space(const ShareableOptions& options, bool is_default) {
-  auto space = std::make_unique<ShareableSpace>(devices_, options, events_, pool_->budget());
-  space->set_unlocker(unlocker_);
+LiveSharing::LiveSharing(LockedPool& locked, const Sharing& sharing) : locked_(locked), sharing_(sharing) {
+  if (sharing_.is_default_space) shareable_ = &add_space(sharing_.options, true);
+}
+
+ShareableSpace& LiveSharing::add_space(const ShareableOptions& options, bool is_default) {
+  auto space = std::make_unique<ShareableSpace>(locked_.devices(), options, locked_.events(), locked_.pool().budget());
+  space->set_unlocker(locked_.unlocker());
   ShareableSpace& added = *space;
-  pool_->add_space(std::move(space), is_default);
+  locked_.pool().add_space(std::move(space), is_default);
   return added;
 }
 
-void LivePool::add_shareable_space() { shareable_ = &add_space(sharing_.options, sharing_.is_default_space); }
-
-ShareableSpace& LivePool::single_space() {
+ShareableSpace& LiveSharing::single_space() {
   if (single_ == nullptr) {
     ShareableOptions options = sharing_.options;
     options.is_single = true;
@@ -51,14 +51,14 @@ ShareableSpace& LivePool::single_space() {
   return *single_;
 }
 
-ShareableSpace* LivePool::exporting_space(const Block& block) const {
-  const Space* space = &pool_->space_of(block);
+ShareableSpace* LiveSharing::exporting_space(const Block& block) const {
+  const Space* space = &locked_.pool().space_of(block);
   for (ShareableSpace* exporting : {shareable_, single_})
     if (exporting == space && exporting->is_exportable()) return exporting;
   return nullptr;
 }
 
-bool LivePool::goes_without_feature(const Error& error) {
+bool LiveSharing::goes_without_feature(const Error& error) {
   if (error.answer() == nullptr || error.kind() == ErrorKind::contract_violation) return false;
   const std::string_view call = error.answer()->call;
   const int code = error.answer()->code;
@@ -66,7 +66,7 @@ bool LivePool::goes_without_feature(const Error& error) {
   const bool is_refusal = code == CUDA_ERROR_INVALID_VALUE || code == CUDA_ERROR_NOT_SUPPORTED ||
                           code == CUDA_ERROR_NOT_PERMITTED || code == CUDA_ERROR_UNKNOWN;
   if (!is_refusal || !(is_create || call == "cuMemSetAccess")) return false;
-  const ChunkExports* exports = pool_->policy_space().facets().chunk_exports;
+  const ChunkExports* exports = locked_.pool().policy_space().facets().chunk_exports;
   const bool makes_exportable = exports != nullptr && exports->makes_exportable_chunks();
   // The one that fewest machines have comes first.
   const std::pair<Feature, bool> candidates[] = {
@@ -75,7 +75,7 @@ bool LivePool::goes_without_feature(const Error& error) {
       {Feature::file_descriptors, is_create && makes_exportable}};
   for (const auto& [feature, is_used] : candidates) {
     bool was_on = false;
-    for (const auto& device : devices_) {
+    for (const auto& device : locked_.devices()) {
       if (!is_used || !device->features().has(feature)) continue;
       device->features().turn_off(feature, device->ordinal(), error.what());
       was_on = true;
@@ -85,16 +85,17 @@ bool LivePool::goes_without_feature(const Error& error) {
   return false;
 }
 
-Space& LivePool::space_for(bool is_shareable) {
-  if (!is_shareable) return pool_->policy_space();
-  if (shareable_ == nullptr) add_shareable_space();
+Space& LiveSharing::space_for(bool is_shareable) {
+  if (!is_shareable) return locked_.pool().policy_space();
+  if (shareable_ == nullptr) shareable_ = &add_space(sharing_.options, false);
   return *shareable_;
 }
 
-std::vector<ExportedBlock> LivePool::export_blocks(const std::vector<const Block*>& blocks) {
+std::vector<ExportedBlock> LiveSharing::export_blocks(const std::vector<const Block*>& blocks) {
   for (const Block* block : blocks)
     if (exporting_space(*block) == nullptr)
-      throw Error(ErrorKind::invalid_argument, why_not_exported(devices_, pool_->policy_space().location()));
+      throw Error(ErrorKind::invalid_argument,
+                  why_not_exported(locked_.devices(), locked_.pool().policy_space().location()));
   std::vector<ExportedBlock> exported;
   exported.reserve(blocks.size());
   for (const Block* block : blocks)
@@ -104,23 +105,14 @@ std::vector<ExportedBlock> LivePool::export_blocks(const std::vector<const Block
   return exported;
 }
 
-std::vector<ExportedBlock> LivePool::export_everything() {
-  const auto lock = open_lock();
+std::vector<ExportedBlock> LiveSharing::export_everything() {
+  const auto lock = locked_.open_lock();
   std::vector<const Block*> live;
-  pool_->for_each([&](const Block& block) {
+  locked_.pool().for_each([&](const Block& block) {
     if (block.state == BlockState::live) live.push_back(&block);
   });
   std::ranges::sort(live, {}, &Block::id);
   return export_blocks(live);
-}
-
-ExportedRange LivePool::export_at(Address address) const {
-  const auto lock = open_lock();
-  const Block& block = *place_of(address).block;
-  const ChunkExports* exports = pool_->space_of(block).facets().chunk_exports;
-  if (exports == nullptr)
-    throw Error(ErrorKind::config, "the policy " + policy_text_ + " has no chunks for other processes; lake has");
-  return exports->export_chunks(block);
 }
 
 }  // namespace memlake
