@@ -11,13 +11,6 @@
 
 namespace memlake {
 
-namespace {
-
-// Of the pending blocks of a stream only the oldest are looked at, so that a long queue does not slow every request.
-constexpr std::size_t kMostLookedAt = 64;
-
-}  // namespace
-
 std::uint64_t Pool::begin_request(const Space& space, Bytes requested, StreamId stream, RequestRow* row) {
   if (row == nullptr) {
     const std::uint64_t id = next_id_++;
@@ -34,21 +27,21 @@ void Pool::give_up(RequestRow& row, StreamId stream) {
   row = {};
 }
 
-Block* Pool::allocate_free(Space& space, Bytes requested, StreamId stream, RequestRow* row) {
-  if (awaited_count_ > 0) poll_events();
-  if (awaited_count_ > 0)
+Block* Pool::take_free(Space& space, Bytes requested, StreamId stream, RequestRow* row) {
+  if (pending_.count() > 0) poll_events();
+  if (pending_.count() > 0)
     if (const Crowding* crowding = space.facets().crowding; crowding != nullptr && crowding->is_crowded())
       settle_behind_waits(false);
   const Bytes rounded = space.round(requested);
-  Block* block = reusable_here_ > 0 ? take_over(space, rounded, stream) : nullptr;
+  Block* block = pending_.reusable_count() > 0 ? take_over(space, rounded, stream) : nullptr;
   if (block == nullptr) block = space.take(rounded, stream);
   if (block == nullptr) [[unlikely]]
     return nullptr;
   return hand_out(space, block, requested, stream, begin_request(space, requested, stream, row));
 }
 
-Block* Pool::allocate_from(Space& space, Bytes requested, StreamId stream, RequestRow* row) {
-  if (Block* block = allocate_free(space, requested, stream, row)) [[likely]]
+Block* Pool::allocate(Space& space, Bytes requested, StreamId stream, RequestRow* row) {
+  if (Block* block = take_free(space, requested, stream, row)) [[likely]]
     return block;
   // Before the search: meanwhile other threads may make requests.
   const std::uint64_t id = begin_request(space, requested, stream, row);
@@ -65,14 +58,14 @@ Block* Pool::allocate_from(Space& space, Bytes requested, StreamId stream, Reque
     throw;
   }
   if (block == nullptr) {
-    ++stats_.ooms;
+    figures_.count_refusal();
     note_refusal(id, stream);
     return nullptr;
   }
   block = hand_out(space, block, requested, stream, id);
-  if (GraphPool* graph_pool = space.graph_pool().get()) graph_pool->kept = held_by(*graph_pool);
-  count_held_peak();
-  if (watch_ != nullptr) count_splits();
+  if (GraphPool* graph_pool = space.graph_pool().get()) graph_pool->kept = graphs_.held_by(*graph_pool);
+  figures_.count_held_peak();
+  watchers_.on_search();
   return block;
 }
 
@@ -137,7 +130,7 @@ Block* Pool::climb(Space& space, Attempt& attempt, RequestRow* row) {
     }
   } while (block == nullptr && attempt.starts_over);
   if (attempt.is_retry) {
-    ++stats_.retries;
+    figures_.count_retry();
     if (row != nullptr) row->is_retry_due = false;
   }
   return block;
@@ -145,12 +138,12 @@ Block* Pool::climb(Space& space, Attempt& attempt, RequestRow* row) {
 
 bool Pool::release_in_others(const Space& space, const Attempt& attempt) {
   // What is in use stays, so a refusal that is certain leaves what is cached as it is.
-  const Bytes most = std::min(limit(), policy_space().device_total());
-  if (stats_.active.now + attempt.rounded > most) return false;
-  Bytes gained = held().now;
+  const Bytes most = std::min(spaces_.budget()->limit, spaces_.policy().device_total());
+  if (figures_.active() + attempt.rounded > most) return false;
+  Bytes gained = spaces_.held().now;
   release_ended_graphs(true);
-  gained = gained - held().now;
-  if (stats_.active.now + kept_for_graphs(&space) + attempt.rounded > most) return gained.count > 0;
+  gained = gained - spaces_.held().now;
+  if (figures_.active() + graphs_.kept(&space) + attempt.rounded > most) return gained.count > 0;
   bool has_waited = false;
   for (const auto& other : spaces_) {
     const Bytes before = other->ledger().held();
@@ -179,9 +172,9 @@ void Pool::give_addresses_back() {
 /// The request got nothing. In a replay it may get something; then it is given back at once.
 void Pool::note_refusal(std::uint64_t id, StreamId stream) { note(RowLog::Op::free, id, {0}, stream); }
 
-Block* Pool::allocate_cached(Bytes requested, StreamId stream) {
-  if (awaited_count_ > 0) return nullptr;
-  Space& space = *default_space_;
+Block* Pool::take_at_once(Bytes requested, StreamId stream) {
+  if (pending_.count() > 0) return nullptr;
+  Space& space = spaces_.by_default();
   Block* block = space.take(space.round(requested), stream);
   if (block == nullptr) return nullptr;
   const std::uint64_t id = next_id_++;
@@ -190,16 +183,16 @@ Block* Pool::allocate_cached(Bytes requested, StreamId stream) {
 }
 
 bool Pool::preallocate(Bytes size, StreamId stream, RequestRow* row) {
-  if (awaited_count_ > 0) poll_events();
+  if (pending_.count() > 0) poll_events();
   if (row == nullptr || std::exchange(row->log, log_number_) != log_number_)
     note(RowLog::Op::preallocate, 0, size, stream);
-  Space& space = *default_space_;
+  Space& space = spaces_.by_default();
   const Bytes rounded = space.round(size);
   Block* block = space.take(rounded, stream);
   if (block == nullptr) {
     Attempt attempt{.request = {size, stream}, .rounded = rounded};
     block = acquire(space, attempt, row);
-    count_held_peak();
+    figures_.count_held_peak();
   }
   if (block != nullptr) space.give_back(block);
   return block != nullptr;
@@ -211,36 +204,18 @@ Block* Pool::hand_out(const Space& space, Block* block, Bytes requested, StreamI
   block->user = user;
   block->id = id;
   block->space = space.number();
-  ++stats_.allocations;
   live_digest_ ^= live_digest(*block);
-  stats_.requested.add(requested);
-  stats_.allocated.add(block->size);
-  stats_.active.add(block->size);
-  if (space.graph_pool() != nullptr) [[unlikely]]
-    count_graph(space, block->size, {0});
-  if (watch_ != nullptr) [[unlikely]]
-    watch_->on_hand_out(*block);
+  figures_.count_hand_out(space, *block);
+  watchers_.on_hand_out(*block);
   return block;
 }
 
 /// A block that was freed in the order of this stream, although its segment belongs to another, and that fits as it is.
 Block* Pool::take_over(const Space& space, Bytes rounded, StreamId stream) {
-  if (stream >= awaited_.size()) return nullptr;
-  auto& queue = awaited_[stream];
-  const std::size_t count = std::min(queue.size(), kMostLookedAt);
-  for (auto at = queue.begin(); at != queue.begin() + static_cast<std::ptrdiff_t>(count); ++at) {
-    Block* block = at->block;
-    if (!at->is_reusable_here || block->awaited != 1 || &space_of(*block) != &space || !space.serves(*block, rounded))
-      continue;
-    events_.drop(at->ticket);
-    queue.erase(at);
-    --awaited_count_;
-    --reusable_here_;
-    block->awaited = 0;
-    count_out(*block);
-    return block;
-  }
-  return nullptr;
+  Block* block = pending_.take_reusable(
+      stream, [&](const Block& freed) { return &spaces_.of(freed) == &space && space.serves(freed, rounded); });
+  if (block != nullptr) count_out(*block);
+  return block;
 }
 
 }  // namespace memlake

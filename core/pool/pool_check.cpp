@@ -16,14 +16,14 @@ std::optional<std::string> Pool::find_broken_invariant() const {
   std::unordered_map<const Block*, std::uint32_t> waits;
   std::size_t waiting = 0;
   std::size_t reusable = 0;
-  for (const auto& queue : awaited_)
+  for (const auto& queue : pending_.queues())
     for (const Awaited& awaited : queue) {
       ++waits[awaited.block];
       ++waiting;
       reusable += awaited.is_reusable_here ? 1U : 0U;
     }
-  if (waiting != awaited_count_ || reusable != reusable_here_)
-    report.add("I6: ", waiting, " events are awaited, but ", awaited_count_, " are counted");
+  if (waiting != pending_.count() || reusable != pending_.reusable_count())
+    report.add("I6: ", waiting, " events are awaited, but ", pending_.count(), " are counted");
 
   // I7, I8: sums.
   Bytes live{0};
@@ -32,7 +32,7 @@ std::optional<std::string> Pool::find_broken_invariant() const {
   Bytes requested{0};
   std::uint64_t digest = 0;
   std::size_t of_blocks = 0;  // of the events
-  for_each([&](const Block& block) {
+  spaces_.for_each([&](const Block& block) {
     const auto awaited = waits.find(&block);
     const std::uint32_t events = awaited == waits.end() ? 0 : awaited->second;
     of_blocks += events;
@@ -51,8 +51,9 @@ std::optional<std::string> Pool::find_broken_invariant() const {
   });
   if (of_blocks != waiting)
     report.add("I6: ", waiting, " events are awaited, but only ", of_blocks, " for blocks that the pool has");
-  // Streams go on meanwhile, and budget() and held() ask the driver anew. So the sums are taken of one answer.
-  const std::shared_ptr<Budget> budgeted = budget();
+  // Streams go on meanwhile, and budget() and held() of the spaces ask the driver anew. So the sums are taken of one
+  // answer.
+  const std::shared_ptr<Budget> budgeted = spaces_.budget();
   Bytes in_ledgers{0};
   bool shows_free_blocks = true;
   for (const auto& space : spaces_) {
@@ -62,14 +63,14 @@ std::optional<std::string> Pool::find_broken_invariant() const {
   const Bytes in_budget = budgeted->held.now;
   if (in_ledgers != in_budget)
     report.add("I7: the spaces of the pool hold ", in_ledgers.count, " bytes, but its budget says ", in_budget.count);
-  const Bytes held_now = in_budget + spilled().now;
+  const Bytes held_now = in_budget + spaces_.spilled().now;
   // Where only the driver knows what is free, the space compares what is used with what is held.
   if (shows_free_blocks && live + pending + free != held_now)
     report.add("I7: live ", live.count, " + pending ", pending.count, " + free ", free.count, " is not what is held, ",
                held_now.count);
-  if (live != stats_.allocated.now || live + pending != stats_.active.now || requested != stats_.requested.now)
+  if (live != figures_.allocated() || live + pending != figures_.active() || requested != figures_.requested())
     report.add("I7: the counters of live and pending bytes disagree with the blocks");
-  check_graphs(report);
+  graphs_.check(report);
   if (digest != live_digest_) report.add("I8: a live or pending block changed although nobody allocated or freed it");
   return report.sentence;
 }

@@ -1,32 +1,29 @@
-// The part of Pool for graph pools: who uses them, their spaces, and how their memory comes back.
+#include "pool/pool_graphs.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/error.hpp"
-#include "driver/relaxed_capture.hpp"
-#include "pool/pool.hpp"
 
 namespace memlake {
 
-const GraphPool* Pool::find_graph_pool(GraphPoolId id) const {
+const GraphPool* PoolGraphs::find(GraphPoolId id) const {
   const auto found = graph_pools_.find(id);
   return found == graph_pools_.end() ? nullptr : found->second.get();
 }
 
-std::size_t Pool::ended_graphs_that_may_run() const {
+std::size_t PoolGraphs::ended_that_may_run() const {
   return static_cast<std::size_t>(std::ranges::count_if(
       graph_pools_, [](const auto& entry) { return entry.second->uses == 0 && entry.second->may_run; }));
 }
 
-Bytes Pool::held_by(const GraphPool& graph_pool) const {
+Bytes PoolGraphs::held_by(const GraphPool& graph_pool) const {
   Bytes sum{0};
   for (const auto& space : spaces_)
     if (space->graph_pool().get() == &graph_pool) sum = sum + space->ledger().held();
   return sum;
 }
 
-Bytes Pool::held_by_graphs() const {
+Bytes PoolGraphs::held() const {
   Bytes sum{0};
   if (graph_pools_.empty()) return sum;
   for (const auto& space : spaces_)
@@ -34,7 +31,7 @@ Bytes Pool::held_by_graphs() const {
   return sum;
 }
 
-Bytes Pool::kept_for_graphs(const Space* except) const {
+Bytes PoolGraphs::kept(const Space* except) const {
   Bytes sum{0};
   if (graph_pools_.empty()) return sum;
   for (const auto& space : spaces_) {
@@ -46,7 +43,17 @@ Bytes Pool::kept_for_graphs(const Space* except) const {
   return sum;
 }
 
-void Pool::use_graph_pool(GraphPoolId id) {
+bool PoolGraphs::has_pending(GraphPoolId id) const {
+  const GraphPool* graph_pool = find(id);
+  if (graph_pool == nullptr || graph_pool->uses > 0) return false;
+  bool is_found = false;
+  for (const auto& space : spaces_)
+    if (space->graph_pool().get() == graph_pool)
+      space->for_each([&](const Block& block) { is_found = is_found || block.state == BlockState::pending; });
+  return is_found;
+}
+
+void PoolGraphs::use(GraphPoolId id) {
   if (id == GraphPoolId{}) throw Error(ErrorKind::invalid_argument, "(0, 0) names no graph pool; give another id");
   auto found = graph_pools_.find(id);
   if (found == graph_pools_.end())
@@ -56,94 +63,42 @@ void Pool::use_graph_pool(GraphPoolId id) {
   graph_pool.kept = held_by(graph_pool);
 }
 
-void Pool::release_graph_pool(GraphPoolId id, bool at_once) {
+bool PoolGraphs::give_up(GraphPoolId id) {
   const auto found = graph_pools_.find(id);
   if (found == graph_pools_.end() || found->second->uses == 0)
     throw Error(ErrorKind::invalid_free, "no graph uses the graph pool " + id.text() + "; it was released before");
   GraphPool& graph_pool = *found->second;
-  if (--graph_pool.uses > 0) return;
+  if (--graph_pool.uses > 0) return false;
   ++graph_pool.releases;
   // A graph can be launched on any stream, also on one that the pool does not know.
   graph_pool.may_run = graph_pool.is_captured && held_by(graph_pool).count > 0;
-  if (log_ != nullptr) log_->add(RowLog::Op::release_pool, 0, {at_once ? 1U : 0U}, 0, id);
-  remove_ended_graphs();
+  return true;
 }
 
-void Pool::set_captured(GraphPoolId id, bool is_captured) {
+void PoolGraphs::set_captured(GraphPoolId id, bool is_captured) {
   GraphPool& graph_pool = *graph_pools_.at(id);
   graph_pool.is_captured = is_captured;
   graph_pool.kept = held_by(graph_pool);
 }
 
-Space& Pool::graph_space(GraphPoolId id, std::size_t device_number, const GraphSpaceMaker& make) {
+Space& PoolGraphs::space(GraphPoolId id, std::size_t device_number, const SpaceMaker& make) {
   const std::shared_ptr<GraphPool>& graph_pool = graph_pools_.at(id);
   for (const auto& space : spaces_)
     if (space->graph_pool() == graph_pool && space->device_number() == device_number) return *space;
-  return add_space(make(graph_pool), false);
+  return spaces_.add(make(graph_pool), false);
 }
 
-bool Pool::is_awaited(GraphPoolId id) const {
-  const GraphPool* graph_pool = find_graph_pool(id);
-  if (awaited_count_ == 0 || graph_pool == nullptr || graph_pool->uses > 0) return false;
-  bool is_found = false;
-  for (const auto& space : spaces_)
-    if (space->graph_pool().get() == graph_pool)
-      space->for_each([&](const Block& block) { is_found = is_found || block.state == BlockState::pending; });
-  return is_found;
-}
-
-bool Pool::release_ended_graphs(bool may_wait, std::optional<GraphPoolId> only) {
-  if (graph_pools_.empty()) return false;
-  const RelaxedCapture relaxed(events_.driver());
-  const auto is_meant = [&](GraphPoolId id) { return only.value_or(id) == id; };
-  std::vector<std::pair<std::shared_ptr<GraphPool>, std::uint64_t>> running;
-  for (const auto& [id, graph_pool] : graph_pools_)
-    if (is_meant(id) && graph_pool->uses == 0 && graph_pool->may_run)
-      running.emplace_back(graph_pool, graph_pool->releases);
-  if (may_wait && !running.empty()) {
-    const auto end = [running] {
-      // A graph may have used it again meanwhile.
-      for (const auto& [graph_pool, releases] : running)
-        if (graph_pool->uses == 0 && graph_pool->releases == releases) graph_pool->may_run = false;
-    };
-    static_cast<void>(events_.wait_for_devices(end));
-  }
-  const Bytes before = held().now;
-  if (may_wait && only && is_awaited(*only)) wait_for_events();
-  for (const auto& space : spaces_) {
-    const GraphPool* graph_pool = space->graph_pool().get();
-    if (graph_pool == nullptr || graph_pool->keeps_memory() || !is_meant(graph_pool->id)) continue;
-    if (may_wait) {
-      space->release_everything();
-    } else {
-      space->trim({0});
-    }
-  }
-  remove_ended_graphs();
-  return held().now < before;
-}
-
-void Pool::remove_ended_graphs() {
+void PoolGraphs::remove_ended(const std::function<void(const Space&)>& before) {
   std::erase_if(graph_pools_,
                 [this](const auto& entry) { return entry.second->uses == 0 && held_by(*entry.second).count == 0; });
-  std::erase_if(spaces_, [this](const std::unique_ptr<Space>& space) {
-    if (space->graph_pool() == nullptr || find_graph_pool(space->graph_pool()->id) != nullptr) return false;
-    by_number_[space->number()] = nullptr;
-    if (refusal_.space == space.get()) refusal_ = {};
+  spaces_.remove_if([&](const Space& space) {
+    if (space.graph_pool() == nullptr || find(space.graph_pool()->id) != nullptr) return false;
+    before(space);
     return true;
   });
 }
 
-void Pool::count_graph(const Space& space, Bytes more, Bytes less) {
-  GraphPool* graph_pool = space.graph_pool().get();
-  if (graph_pool == nullptr) return;
-  for (Level* live : {&graph_pool->live, &stats_.graph_live}) {
-    live->add(more);
-    live->subtract(less);
-  }
-}
-
-void Pool::check_graphs(InvariantReport& report) const {
+void PoolGraphs::check(InvariantReport& report) const {
   for (const auto& [id, graph_pool] : graph_pools_) {
     Bytes live{0};
     for (const auto& space : spaces_)

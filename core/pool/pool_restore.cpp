@@ -29,7 +29,7 @@ struct Tile {
   [[nodiscard]] Address address() const { return block->address; }
 };
 
-std::vector<Tile> tiles_of(const std::vector<std::unique_ptr<Space>>& spaces, GraphPoolId id) {
+std::vector<Tile> tiles_of(const PoolSpaces& spaces, GraphPoolId id) {
   std::vector<Tile> tiles;
   for (const auto& space : spaces) {
     const bool is_meant = space->graph_pool() != nullptr && space->graph_pool()->id == id;
@@ -86,7 +86,7 @@ bool Pool::is_used_by_its_stream_alone(const Block& live) {
 std::vector<Block*> Pool::restore(GraphPoolId id, std::span<Block* const> live, std::span<const EarlierBlock> earlier,
                                   const std::function<void()>& decided) {
   const RelaxedCapture relaxed(events_.driver());
-  if (awaited_count_ > 0) poll_events();
+  if (pending_.count() > 0) poll_events();
   require_aligned_and_apart(id, earlier);
   for (const Block* block : live)
     if (!is_used_by_its_stream_alone(*block))

@@ -9,21 +9,21 @@ namespace memlake {
 
 Shortage Pool::shortage(std::optional<Bytes> device_free) const {
   Shortage shortage;
-  shortage.held = held().now;
-  shortage.device_total = policy_space().device_total();
+  shortage.held = spaces_.held().now;
+  shortage.device_total = spaces_.policy().device_total();
   const Bytes alone = shortage.device_total.excess_over(shortage.held);
   shortage.device_free = device_free.value_or(alone);
-  shortage.held_on_host = spilled().now;
-  shortage.live = stats_.allocated.now;
-  shortage.pending = stats_.active.now - stats_.allocated.now;
-  shortage.kept_for_graphs = kept_for_graphs(refusal_.space);
-  shortage.free = shortage.held + shortage.held_on_host - stats_.active.now - shortage.kept_for_graphs;
-  shortage.largest_contiguous = largest_free();
-  shortage.limits.limit = limit();
-  shortage.policy = policy_space().policy_name();
-  shortage.location = policy_space().location();
-  shortage.device_count = policy_space().device_count();
-  for (const auto& [stream, bytes] : pending_on()) shortage.pending_on.push_back({stream, bytes});
+  shortage.held_on_host = spaces_.spilled().now;
+  shortage.live = figures_.allocated();
+  shortage.pending = figures_.active() - figures_.allocated();
+  shortage.kept_for_graphs = graphs_.kept(refusal_.space);
+  shortage.free = shortage.held + shortage.held_on_host - figures_.active() - shortage.kept_for_graphs;
+  shortage.largest_contiguous = spaces_.largest_free();
+  shortage.limits.limit = spaces_.budget()->limit;
+  shortage.policy = spaces_.policy().policy_name();
+  shortage.location = spaces_.policy().location();
+  shortage.device_count = spaces_.policy().device_count();
+  for (const auto& [stream, bytes] : pending_.bytes_by_stream()) shortage.pending_on.push_back({stream, bytes});
   if (refusal_.space == nullptr) return shortage;
   const Attempt& attempt = refusal_.attempt;
   shortage.request = attempt.request;
@@ -36,7 +36,7 @@ Shortage Pool::shortage(std::optional<Bytes> device_free) const {
   if (shortage.has_no_addresses)
     shortage.outlook.in_one_range = std::min(shortage.outlook.in_one_range, shortage.largest_usable);
   std::set<StreamId> streams;
-  for_each([&](const Block& block) { streams.insert(block.stream); });
+  spaces_.for_each([&](const Block& block) { streams.insert(block.stream); });
   shortage.streams_with_memory = streams.size();
   return shortage;
 }

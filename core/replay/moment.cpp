@@ -8,7 +8,7 @@ void Moments::add(std::uint64_t row, const Pool& pool) {
   rows.push_back(row);
   starts.push_back(blocks.size());
   const auto first = static_cast<std::ptrdiff_t>(blocks.size());
-  pool.for_each([&](const Block& block) {
+  pool.spaces().for_each([&](const Block& block) {
     if (block.state == BlockState::unmapped || block.state == BlockState::dead) return;
     const bool is_used = block.state == BlockState::live || block.state == BlockState::pending;
     blocks.push_back({.segment = block.memory->range.begin.value,

@@ -112,7 +112,7 @@ class RecordPlayer {
   /// All memory of the pool, by address.
   [[nodiscard]] std::vector<RecordedSegment> segments() const {
     std::map<Address, const Block*> heads;
-    pool_.policy_space().for_each([&](const Block& block) {
+    pool_.spaces().policy().for_each([&](const Block& block) {
       if (block.previous == nullptr) heads.emplace(places_.address_of(block), &block);
     });
     std::vector<RecordedSegment> all;

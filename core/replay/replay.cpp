@@ -35,7 +35,7 @@ class Player {
       case TraceColumns::allocate:
         if (live_.size() <= id) live_.resize(std::size_t{id} + 1);
         if (trace_.bytes[row] == 0) return true;
-        live_[id] = pool_.allocate_from(space_for(row), {trace_.bytes[row]}, trace_.stream[row]);
+        live_[id] = pool_.allocate(space_for(row), {trace_.bytes[row]}, trace_.stream[row]);
         return live_[id] != nullptr;
       case TraceColumns::free:
         if (Block* block = forget(id)) pool_.free(block);
@@ -78,17 +78,16 @@ class Player {
   Space& space_for(std::size_t row) {
     const GraphPoolId id = graph_pool_of(row);
     if (id == GraphPoolId{}) [[likely]]
-      return pool_.default_space();
-    if (const GraphPool* known = pool_.find_graph_pool(id); known == nullptr || known->uses == 0)
-      pool_.use_graph_pool(id);
-    return pool_.graph_space(id, 0, [this](std::shared_ptr<GraphPool> graph_pool) {
-      return make_graph_space(pool_.policy_space(), {device_}, 0, events_, std::move(graph_pool));
+      return pool_.spaces().by_default();
+    if (const GraphPool* known = pool_.graphs().find(id); known == nullptr || known->uses == 0) pool_.graphs().use(id);
+    return pool_.graphs().space(id, 0, [this](std::shared_ptr<GraphPool> graph_pool) {
+      return make_graph_space(pool_.spaces().policy(), {device_}, 0, events_, std::move(graph_pool));
     });
   }
 
   void release_pool(std::size_t row) {
     const GraphPoolId id = graph_pool_of(row);
-    const GraphPool* known = pool_.find_graph_pool(id);
+    const GraphPool* known = pool_.graphs().find(id);
     if (known == nullptr || known->uses == 0) return;
     const bool at_once = trace_.bytes[row] != 0;
     pool_.release_graph_pool(id, at_once);
@@ -121,13 +120,13 @@ class Sampler {
 
   /// Begins a sample with the state before `row`.
   void begin(std::uint64_t row, double driver_us) {
-    const PoolStats stats = pool_.stats();
+    const PoolStats stats = pool_.figures().stats();
     timeline_.push_back({row, stats.allocated.now, stats.held.now, driver_us});
   }
 
   /// Adds the state after a row to the last sample. A peak that was reached and left within the row counts, too.
   void look() {
-    const PoolStats stats = pool_.stats();
+    const PoolStats stats = pool_.figures().stats();
     if (!timeline_.empty()) {
       Sample& sample = timeline_.back();
       sample.allocated = std::max(sample.allocated, seen(stats.allocated, allocated_peak_));

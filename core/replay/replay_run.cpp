@@ -17,10 +17,10 @@ ReplayReport run_replay(Library& emulator, const TraceColumns& trace, const Repl
                            .device = device.device(),
                            .moments = settings.moments,
                            .calls = &device.calls()});
-  report.stats = pool.stats();
+  report.stats = pool.figures().stats();
   report.modelled_us = device.calls().modelled_us();
   report.host_waits = events.host_waits;
-  if (const PolicyCounters* counters = pool.policy_space().facets().counters) report.counters = counters->counters();
+  if (const PolicyCounters* counters = pool.spaces().policy().facets().counters) report.counters = counters->counters();
   for (std::size_t i = 0; i < call_names.size(); ++i)
     if (const auto count = device.calls().count(static_cast<Call>(i))) report.calls.emplace_back(call_names[i], count);
   // The events of a replay make no driver calls; these are the calls that a program would make.

@@ -54,12 +54,12 @@ bool Lease::is_on_default_stream() const { return is_default_stream(pool_->locke
 std::vector<std::pair<std::size_t, Bytes>> Lease::pieces() const {
   const auto lock = lock_open();
   if (block_ == nullptr) return {};
-  return pieces_of(pool_->locked_.pool().space_of(*block_), *block_, requested_);
+  return pieces_of(pool_->locked_.pool().spaces().of(*block_), *block_, requested_);
 }
 
 bool Lease::is_of_host_pool() const {
   const auto lock = lock_open();
-  return pool_->locked_.pool().policy_space().location() != Location::device;
+  return pool_->locked_.pool().spaces().policy().location() != Location::device;
 }
 
 std::vector<MappedPart> Lease::handles() const {
@@ -80,7 +80,7 @@ bool Lease::is_one_handle() const {
 
 std::uint64_t Lease::generation() const {
   const auto lock = lock_open();
-  return block_ == nullptr ? 0 : pool_->locked_.pool().space_of(*block_).generation(*block_);
+  return block_ == nullptr ? 0 : pool_->locked_.pool().spaces().of(*block_).generation(*block_);
 }
 
 void Lease::pin() {

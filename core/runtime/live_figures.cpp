@@ -13,10 +13,10 @@ namespace memlake {
 LiveStats LiveFigures::stats() const {
   const auto lock = locked_.open_lock();
   LiveStats stats = totals_now();
-  stats.largest_free = locked_.pool().largest_free();
-  stats.segment_count = locked_.pool().segment_count();
-  if (locked_.pool().policy_space().location() == Location::device)
-    for (const auto& held : locked_.pool().budget()->held_on)
+  stats.largest_free = locked_.pool().spaces().largest_free();
+  stats.segment_count = locked_.pool().spaces().segment_count();
+  if (locked_.pool().spaces().policy().location() == Location::device)
+    for (const auto& held : locked_.pool().spaces().budget()->held_on)
       stats.held_on.push_back({held.load(std::memory_order_relaxed)});
   for (std::size_t i = 0; i < call_names.size(); ++i)
     if (const auto count = locked_.counting().count(static_cast<Call>(i)))
@@ -39,10 +39,10 @@ std::vector<LiveStats::OfStream> LiveFigures::by_stream() const {
 
 LiveStats LiveFigures::totals_now() const {
   LiveStats stats;
-  stats.pool = locked_.pool().stats();
-  stats.limit = locked_.pool().limit();
+  stats.pool = locked_.pool().figures().stats();
+  stats.limit = locked_.pool().spaces().budget()->limit;
   stats.live_count = stats.pool.allocations - stats.pool.frees;
-  if (const PolicyCounters* counters = locked_.pool().policy_space().facets().counters)
+  if (const PolicyCounters* counters = locked_.pool().spaces().policy().facets().counters)
     stats.policy_counters = counters->counters();
   stats.host_waits = locked_.events().host_waits();
   stats.modelled_us = locked_.counting().modelled_us();
@@ -51,7 +51,7 @@ LiveStats LiveFigures::totals_now() const {
 
 void LiveFigures::add_blocks_to(LiveStats& stats) const {
   std::map<StreamId, LiveStats::OfStream> streams;
-  locked_.pool().for_each([&](const Block& block) {
+  locked_.pool().spaces().for_each([&](const Block& block) {
     // What a caller has belongs to the stream that it is for; free memory to the one that gets it at once.
     const bool is_used = block.state == BlockState::live || block.state == BlockState::pending;
     if (!is_used && block.state != BlockState::free && block.state != BlockState::claimed) return;
@@ -135,32 +135,33 @@ std::vector<FoundBlock> LiveFigures::blocks() const {
 
 bool LiveFigures::has_risen_to(Bytes mark) {
   const auto lock = locked_.lock_if_open();
-  return lock && locked_.pool().has_risen_to(mark);
+  return lock && locked_.pool().spaces().has_risen_to(mark);
 }
 
 Bytes LiveFigures::held() const {
   const auto lock = locked_.lock_if_open();
-  return lock ? locked_.pool().held().now + locked_.pool().unreleased() : Bytes{0};
+  return lock ? locked_.pool().spaces().held().now + locked_.pool().spaces().budget()->unreleased : Bytes{0};
 }
 
 void LiveFigures::reset_peaks() {
   const auto lock = locked_.open_lock();
-  locked_.pool().reset_peaks();
+  if (SizeCounts* counts = locked_.pool().watchers().size_counts()) counts->reset_peaks();
+  locked_.pool().figures().reset_peaks();
 }
 
 void LiveFigures::reset_held_peak() {
   const auto lock = locked_.open_lock();
-  locked_.pool().reset_held_peak();
+  locked_.pool().figures().reset_held_peak();
 }
 
 void LiveFigures::reset_active_peak() {
   const auto lock = locked_.open_lock();
-  locked_.pool().reset_active_peak();
+  locked_.pool().figures().reset_active_peak();
 }
 
 Bytes LiveFigures::take_recent_peak() {
   const auto lock = locked_.open_lock();
-  return locked_.pool().take_recent_peak();
+  return locked_.pool().figures().take_recent_peak();
 }
 
 }  // namespace memlake

@@ -16,7 +16,7 @@ GraphPoolId LiveGraphs::make_id() {
   do {
     ++ids_made_;
     id = {ids_made_, ids_made_};
-  } while (locked_.pool().find_graph_pool(id) != nullptr);
+  } while (locked_.pool().graphs().find(id) != nullptr);
   return id;
 }
 
@@ -26,25 +26,25 @@ GraphPoolId LiveGraphs::make_id() {
 constexpr std::size_t kMostEnded = 64;
 
 void LiveGraphs::release_many_ended(std::unique_lock<Lock>& lock) {
-  if (locked_.pool().ended_graphs_that_may_run() < kMostEnded) return;
+  if (locked_.pool().graphs().ended_that_may_run() < kMostEnded) return;
   locked_.waiting(lock, [&] { return locked_.pool().release_ended_graphs(true); });
 }
 
 void LiveGraphs::use(GraphPoolId id) {
   auto lock = locked_.open_lock();
   release_many_ended(lock);
-  locked_.pool().use_graph_pool(id);
+  locked_.pool().graphs().use(id);
 }
 
 std::uint64_t LiveGraphs::begin_requests(GraphPoolId id, RequestFilter takes) {
   auto lock = locked_.open_lock();
-  if (locked_.pool().policy_space().location() != Location::device)
+  if (locked_.pool().spaces().policy().location() != Location::device)
     throw Error(ErrorKind::config,
                 "the memory of this pool lies on the host, and graph pools have memory of a device; use a pool with "
                 "location=\"device\"");
   release_many_ended(lock);
   routes_.reserve(routes_.size() + 1);
-  locked_.pool().use_graph_pool(id);
+  locked_.pool().graphs().use(id);
   routes_.push_back({++routes_made_, id, std::move(takes)});
   locked_.events().expect_captures(true);
   return routes_made_;
@@ -69,7 +69,7 @@ void LiveGraphs::end_requests(GraphPoolId id) {
 
 void LiveGraphs::release(GraphPoolId id, bool may_wait) {
   auto lock = locked_.open_lock();
-  const GraphPool* graph_pool = locked_.pool().find_graph_pool(id);
+  const GraphPool* graph_pool = locked_.pool().graphs().find(id);
   const bool is_last = graph_pool != nullptr && graph_pool->uses == 1;
   if (is_last && std::ranges::any_of(routes_, [&](const Route& route) { return route.id == id; }))
     throw Error(ErrorKind::invalid_argument,
@@ -85,17 +85,17 @@ void LiveGraphs::empty(GraphPoolId id) {
 }
 
 void LiveGraphs::require_used(GraphPoolId id) const {
-  const GraphPool* graph_pool = locked_.pool().find_graph_pool(id);
+  const GraphPool* graph_pool = locked_.pool().graphs().find(id);
   if (graph_pool == nullptr || graph_pool->uses == 0)
     throw Error(ErrorKind::invalid_argument, "no graph uses the graph pool " + id.text() + "; begin or use it first");
 }
 
 GraphPoolStats LiveGraphs::stats(GraphPoolId id) const {
   const auto lock = locked_.open_lock();
-  const GraphPool* graph_pool = locked_.pool().find_graph_pool(id);
+  const GraphPool* graph_pool = locked_.pool().graphs().find(id);
   if (graph_pool == nullptr) return {};
   const auto begun = std::ranges::count(routes_, id, &Route::id);
-  return {graph_pool->uses, static_cast<std::uint64_t>(begun), locked_.pool().held_by(*graph_pool), graph_pool->live};
+  return {graph_pool->uses, static_cast<std::uint64_t>(begun), locked_.pool().graphs().held_by(*graph_pool), graph_pool->live};
 }
 
 std::optional<GraphPoolId> LiveGraphs::route_of(CUstream stream) const {
@@ -113,15 +113,15 @@ void LiveGraphs::require_no_requests() const {
 void LiveGraphs::set_captured(GraphPoolId id, bool is_captured) {
   const auto lock = locked_.open_lock();
   require_used(id);
-  locked_.pool().set_captured(id, is_captured);
+  locked_.pool().graphs().set_captured(id, is_captured);
 }
 
 Space& LiveGraphs::space_for(GraphPoolId id, StreamId stream) {
   const std::size_t device = locked_.streams().device_of(stream);
-  if (!locked_.pool().find_graph_pool(id)->is_captured && stream != 0 && locked_.events().is_capturing(stream))
-    locked_.pool().set_captured(id, true);
-  return locked_.pool().graph_space(id, device, [&](std::shared_ptr<GraphPool> graph_pool) {
-    return make_graph_space(locked_.pool().policy_space(), locked_.devices(), device, locked_.events(),
+  if (!locked_.pool().graphs().find(id)->is_captured && stream != 0 && locked_.events().is_capturing(stream))
+    locked_.pool().graphs().set_captured(id, true);
+  return locked_.pool().graphs().space(id, device, [&](std::shared_ptr<GraphPool> graph_pool) {
+    return make_graph_space(locked_.pool().spaces().policy(), locked_.devices(), device, locked_.events(),
                             std::move(graph_pool));
   });
 }

@@ -32,7 +32,10 @@ LivePool::LivePool(Devices devices, const SpaceMaker& make_space, const Limits& 
 Bytes LivePool::trim(Bytes keep) {
   const auto lock = locked_.open_lock();
   Pool& pool = locked_.pool();
-  const auto all = [&] { return pool.held().now + pool.unreleased() + pool.spilled().now; };
+  const auto all = [&] {
+    const PoolSpaces& spaces = pool.spaces();
+    return spaces.held().now + spaces.budget()->unreleased + spaces.spilled().now;
+  };
   const Bytes before = all();
   pool.trim(keep);
   locked_.events().shrink();
@@ -44,7 +47,7 @@ void LivePool::close() {
   locked_.wait_for_unlocked_scopes();
   if (!locked_.is_open()) throw Error(ErrorKind::invalid_free, "the pool is closed already");
   if (locked_.can_undo()) {
-    if (const PoolStats stats = locked_.pool().stats(); stats.allocated.now.count > 0)
+    if (const PoolStats stats = locked_.pool().figures().stats(); stats.allocated.now.count > 0)
       throw Error(ErrorKind::invalid_free, "the pool still has " + std::to_string(stats.allocations - stats.frees) +
                                                " live buffers of " + std::to_string(stats.requested.now.count) +
                                                " bytes in all; close them first");

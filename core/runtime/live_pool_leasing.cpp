@@ -19,7 +19,7 @@ std::optional<Lease> LivePool::lease_at_once(Bytes requested) {
   if (!locked_.can_undo()) return std::nullopt;  // allocate() says why
   const auto lock = locked_.try_lock_if_open();
   if (!lock || graphs_.pool_for(nullptr)) return std::nullopt;
-  Block* block = locked_.pool().allocate_cached(requested, 0);
+  Block* block = locked_.pool().take_at_once(requested, 0);
   if (block == nullptr) return std::nullopt;
   return Lease(shared_from_this(), block, requested, locked_.streams().known(0), sharing_.is_default());
 }
@@ -49,10 +49,10 @@ std::optional<Lease> LivePool::lease_free_block_locked(std::unique_lock<Lock>& l
   const Naming naming(events, stream.number);
   // The answer notes the end of a stream that is gone.
   if (stream.number != 0 && (events.is_capturing(stream.number) || !streams.is_current(stream))) return std::nullopt;
-  Block* block = locked_.pool().allocate_cached(requested, stream.number);
+  Block* block = locked_.pool().take_at_once(requested, stream.number);
   if (block == nullptr)
     block = locked_.waiting(
-        lock, [&] { return locked_.pool().allocate_free(locked_.pool().default_space(), requested, stream.number); });
+        lock, [&] { return locked_.pool().take_free(locked_.pool().spaces().by_default(), requested, stream.number); });
   if (block == nullptr) return std::nullopt;
   return Lease(shared_from_this(), block, requested, stream, sharing_.is_default());
 }
@@ -101,7 +101,7 @@ bool LivePool::preallocate(Bytes size, const StreamName& stream, Shortage& short
   RequestRow row;
   const auto attempt = [&] { return locked_.pool().preallocate(size, number, &row); };
   if (size.count == 0 || sharing_.without_refused_features([&] { return locked_.waiting(lock, attempt); })) {
-    locked_.pool().count_due_retry(row);
+    locked_.pool().end_request(row);
     return true;
   }
   shortage = locked_.shortage();

@@ -29,18 +29,18 @@ Limits LiveSettings::limits() const {
 
 std::optional<ReuseRules> LiveSettings::reuse_rules() const {
   const auto lock = locked_.open_lock();
-  const StreamReuse* reuse = locked_.pool().policy_space().facets().reuse;
+  const StreamReuse* reuse = locked_.pool().spaces().policy().facets().reuse;
   return reuse == nullptr ? std::nullopt : std::optional(reuse->reuse_rules());
 }
 
 void LiveSettings::set_reuse_rules(const ReuseRules& rules) {
   const auto lock = locked_.open_lock();
-  locked_.pool().set_reuse_rules(rules);
+  locked_.pool().spaces().set_reuse_rules(rules);
 }
 
 void LiveSettings::set_release_threshold(Bytes threshold) {
   const auto lock = locked_.open_lock();
-  if (DriverCounts* counts = locked_.pool().policy_space().facets().driver_counts)
+  if (DriverCounts* counts = locked_.pool().spaces().policy().facets().driver_counts)
     counts->set_release_threshold(threshold);
   release_threshold_ = threshold;
 }
@@ -70,7 +70,7 @@ void LiveSettings::change_peers(const Devices& peers) {
   locked_.require_open();
   const RelaxedCapture relaxed(locked_.events().driver());
   for (const auto& peer : peers) peer->context();
-  locked_.pool().set_peers(locked_.counted(peers));
+  locked_.pool().spaces().set_peers(locked_.counted(peers));
 }
 
 Devices LiveSettings::peers() const {
@@ -78,7 +78,7 @@ Devices LiveSettings::peers() const {
   const auto lock = locked_.lock_if_open();
   if (!lock) return peers;
   // The devices as the library knows them, without this pool's counting.
-  for (const auto& peer : locked_.pool().policy_space().peers())
+  for (const auto& peer : locked_.pool().spaces().policy().peers())
     peers.push_back(peer->library().device(peer->ordinal()));
   return peers;
 }

@@ -35,10 +35,11 @@ LiveSharing::LiveSharing(LockedPool& locked, const Sharing& sharing) : locked_(l
 }
 
 ShareableSpace& LiveSharing::add_space(const ShareableOptions& options, bool is_default) {
-  auto space = std::make_unique<ShareableSpace>(locked_.devices(), options, locked_.events(), locked_.pool().budget());
+  auto space =
+      std::make_unique<ShareableSpace>(locked_.devices(), options, locked_.events(), locked_.pool().spaces().budget());
   space->set_unlocker(locked_.unlocker());
   ShareableSpace& added = *space;
-  locked_.pool().add_space(std::move(space), is_default);
+  locked_.pool().spaces().add(std::move(space), is_default);
   return added;
 }
 
@@ -52,7 +53,7 @@ ShareableSpace& LiveSharing::single_space() {
 }
 
 ShareableSpace* LiveSharing::exporting_space(const Block& block) const {
-  const Space* space = &locked_.pool().space_of(block);
+  const Space* space = &locked_.pool().spaces().of(block);
   for (ShareableSpace* exporting : {shareable_, single_})
     if (exporting == space && exporting->is_exportable()) return exporting;
   return nullptr;
@@ -66,7 +67,7 @@ bool LiveSharing::goes_without_feature(const Error& error) {
   const bool is_refusal = code == CUDA_ERROR_INVALID_VALUE || code == CUDA_ERROR_NOT_SUPPORTED ||
                           code == CUDA_ERROR_NOT_PERMITTED || code == CUDA_ERROR_UNKNOWN;
   if (!is_refusal || !(is_create || call == "cuMemSetAccess")) return false;
-  const ChunkExports* exports = locked_.pool().policy_space().facets().chunk_exports;
+  const ChunkExports* exports = locked_.pool().spaces().policy().facets().chunk_exports;
   const bool makes_exportable = exports != nullptr && exports->makes_exportable_chunks();
   // The one that fewest machines have comes first.
   const std::pair<Feature, bool> candidates[] = {
@@ -86,7 +87,7 @@ bool LiveSharing::goes_without_feature(const Error& error) {
 }
 
 Space& LiveSharing::space_for(bool is_shareable) {
-  if (!is_shareable) return locked_.pool().policy_space();
+  if (!is_shareable) return locked_.pool().spaces().policy();
   if (shareable_ == nullptr) shareable_ = &add_space(sharing_.options, false);
   return *shareable_;
 }
@@ -95,7 +96,7 @@ std::vector<ExportedBlock> LiveSharing::export_blocks(const std::vector<const Bl
   for (const Block* block : blocks)
     if (exporting_space(*block) == nullptr)
       throw Error(ErrorKind::invalid_argument,
-                  why_not_exported(locked_.devices(), locked_.pool().policy_space().location()));
+                  why_not_exported(locked_.devices(), locked_.pool().spaces().policy().location()));
   std::vector<ExportedBlock> exported;
   exported.reserve(blocks.size());
   for (const Block* block : blocks)
@@ -108,7 +109,7 @@ std::vector<ExportedBlock> LiveSharing::export_blocks(const std::vector<const Bl
 std::vector<ExportedBlock> LiveSharing::export_everything() {
   const auto lock = locked_.open_lock();
   std::vector<const Block*> live;
-  locked_.pool().for_each([&](const Block& block) {
+  locked_.pool().spaces().for_each([&](const Block& block) {
     if (block.state == BlockState::live) live.push_back(&block);
   });
   std::ranges::sort(live, {}, &Block::id);

@@ -19,11 +19,11 @@ std::uint64_t successes(const CountingDriver& driver, std::initializer_list<Call
 
 void LiveFigures::count_by_size() {
   const auto lock = locked_.open_lock();
-  locked_.pool().count_by_size();
+  locked_.pool().watchers().count_by_size();
 }
 
 LiveCounts LiveFigures::numbers() const {
-  const PoolStats stats = locked_.pool().stats();
+  const PoolStats stats = locked_.pool().figures().stats();
   LiveCounts numbers;
   numbers.retries = stats.retries;
   numbers.ooms = stats.ooms;
@@ -36,7 +36,7 @@ LiveCounts LiveFigures::numbers() const {
 
 LiveCounts LiveFigures::counts() {
   const auto lock = locked_.open_lock();
-  const SizeCounts* sizes = locked_.pool().size_counts();
+  const SizeCounts* sizes = locked_.pool().watchers().size_counts();
   if (sizes == nullptr)
     throw Error(ErrorKind::config, "the pool does not count by size; call memlake_pool_count_by_size() first");
   LiveCounts counts = numbers();
@@ -46,13 +46,13 @@ LiveCounts LiveFigures::counts() {
   counts.device_allocations -= before_reset_.device_allocations;
   counts.device_frees -= before_reset_.device_frees;
   counts.host_waits -= before_reset_.host_waits;
-  counts.largest_free = locked_.pool().largest_free();
+  counts.largest_free = locked_.pool().spaces().largest_free();
   return counts;
 }
 
 void LiveFigures::count_outside(const SizeLevels& outside) {
   const auto lock = locked_.open_lock();
-  SizeCounts* const sizes = locked_.pool().size_counts_at_once();
+  SizeCounts* const sizes = locked_.pool().watchers().size_counts_at_once();
   if (sizes == nullptr)
     throw Error(ErrorKind::config, "the pool does not count by size; call memlake_pool_count_by_size() first");
   sizes->set_outside(outside);
@@ -61,14 +61,14 @@ void LiveFigures::count_outside(const SizeLevels& outside) {
 void LiveFigures::reset_totals() {
   const auto lock = locked_.open_lock();
   before_reset_ = numbers();
-  stats_before_reset_ = locked_.pool().stats();
-  if (SizeCounts* sizes = locked_.pool().size_counts()) sizes->reset_totals();
+  stats_before_reset_ = locked_.pool().figures().stats();
+  if (SizeCounts* sizes = locked_.pool().watchers().size_counts()) sizes->reset_totals();
 }
 
 PoolStats LiveFigures::stats_since_reset(Bytes& limit) const {
   const auto lock = locked_.open_lock();
-  limit = locked_.pool().limit();
-  PoolStats stats = locked_.pool().stats();
+  limit = locked_.pool().spaces().budget()->limit;
+  PoolStats stats = locked_.pool().figures().stats();
 #define LEVEL(name)
 #define COUNT(name) stats.name -= stats_before_reset_.name;
 #include "pool/statistics.inc"
@@ -79,8 +79,8 @@ PoolStats LiveFigures::stats_since_reset(Bytes& limit) const {
 
 void LiveFigures::observe(std::function<void(const LiveEvent&)> tell) {
   const auto lock = locked_.open_lock();
-  if (!tell) return locked_.pool().observe({});
-  locked_.pool().observe([locked = &locked_, tell = std::move(tell)](const MemoryEvent& event) {
+  if (!tell) return locked_.pool().watchers().observe({});
+  locked_.pool().watchers().observe([locked = &locked_, tell = std::move(tell)](const MemoryEvent& event) {
     tell({event.kind, event.range, locked->streams().handle_of(event.stream), event.graph_pool});
   });
 }

@@ -41,18 +41,18 @@ LockedPool::LockedPool(Devices devices, const SpaceMaker& make_space, const Limi
       events_(devices_, streams_),
       pool_(std::in_place, make_space(devices_, events_, std::make_shared<Budget>(limits.most(), devices_.size())),
             events_),
-      location_(pool_->policy_space().location()),
+      location_(pool_->spaces().policy().location()),
       limits_(limits) {
   for (const auto& device : devices_) device->context();
-  pool_->policy_space().set_unlocker(unlocker_);
+  pool_->spaces().policy().set_unlocker(unlocker_);
   pool_->set_leftovers(leftovers_);
-  neighbour_.emplace(location_ == Location::device ? given_ : Devices{}, pool_->budget(),
-                     pool_->policy_space().policy_name());
+  neighbour_.emplace(location_ == Location::device ? given_ : Devices{}, pool_->spaces().budget(),
+                     pool_->spaces().policy().policy_name());
 }
 
 LockedPool::~LockedPool() {
   // Unmapping does not wait for the device, so the pool does.
-  const bool has_memory = pool_ && can_undo() && !is_exiting() && pool_->held().now.count > 0;
+  const bool has_memory = pool_ && can_undo() && !is_exiting() && pool_->spaces().held().now.count > 0;
   if (has_memory) {
     try {
       synchronize();
@@ -105,13 +105,13 @@ std::unique_lock<Lock> LockedPool::any_lock() const {
 
 void LockedPool::set_limits(const Limits& limits) {
   limits_ = limits;
-  pool_->set_limit(limits_.most());
+  pool_->spaces().budget()->limit = limits_.most();
 }
 
 Shortage LockedPool::shortage() {
   for (const auto& space : pool_->spaces())
     if (BareAddresses* bare = space->facets().bare_addresses) bare->release_bare_addresses();
-  Shortage shortage = pool_->shortage(pool_->policy_space().free_outside());
+  Shortage shortage = pool_->shortage(pool_->spaces().policy().free_outside());
   shortage.limits = limits_;
   shortage.other_pools = neighbour_->held_by_others();
   Bytes sum{0};
@@ -124,7 +124,7 @@ Shortage LockedPool::shortage() {
 
 std::optional<KnownStream> LockedPool::wait_unlocked(std::unique_lock<Lock>& lock, const HostWait& wait) {
   const StreamId stream = wait.stream.value_or(KnownStream{}).number;
-  const std::uint64_t freed_before = pool_->begin_host_wait(stream);
+  const std::uint64_t freed_before = pool_->pending().begin_host_wait(stream);
   lock.unlock();
   std::exception_ptr error;
   try {
@@ -138,7 +138,7 @@ std::optional<KnownStream> LockedPool::wait_unlocked(std::unique_lock<Lock>& loc
   }
   lock.lock();
   require_open();
-  const bool is_unchanged = pool_->end_host_wait(stream) == freed_before;
+  const bool is_unchanged = pool_->pending().end_host_wait(stream) == freed_before;
   if (error != nullptr) std::rethrow_exception(error);
   events_.note_waited(wait);
   return is_unchanged ? wait.stream : std::nullopt;

@@ -13,7 +13,7 @@ Address MemoryByAddress::allocate_from(Bytes requested, CUstream stream, bool co
   auto lock = locked_.open_lock();
   const StreamId number = number_of(locked_, stream, false);
   table_.make_room();
-  Block* block = locked_.pool().allocate_free(choose(number), requested, number);
+  Block* block = locked_.pool().take_free(choose(number), requested, number);
   if (block == nullptr) [[unlikely]]
     block = serve_with_waits(locked_, sharing_, lock, [&]() -> Space& { return choose(number); }, requested, number);
   if (block == nullptr) [[unlikely]]
@@ -25,7 +25,7 @@ Address MemoryByAddress::allocate_from(Bytes requested, CUstream stream, bool co
 Address MemoryByAddress::allocate(Bytes requested, CUstream stream, bool counts_refusal) {
   return allocate_from(requested, stream, counts_refusal, [&](StreamId number) -> Space& {
     const auto graph_pool = graphs_.pool_for(stream);
-    return graph_pool ? graphs_.space_for(*graph_pool, number) : locked_.pool().default_space();
+    return graph_pool ? graphs_.space_for(*graph_pool, number) : locked_.pool().spaces().by_default();
   });
 }
 
@@ -37,7 +37,7 @@ Address MemoryByAddress::allocate_in(GraphPoolId id, Bytes requested, CUstream s
 }
 
 void MemoryByAddress::refuse_for_lack_of_memory(bool is_counted) {
-  if (!is_counted) locked_.pool().uncount_refusal();
+  if (!is_counted) locked_.pool().figures().uncount_refusal();
   throw NoMemory{locked_.shortage()};
 }
 
@@ -67,7 +67,7 @@ bool MemoryByAddress::release(Address address, FoundBlock* found) {
     return false;
   const AddressTable::Place place = table_.find(address);
   if (place.block == nullptr) return false;
-  if (found != nullptr) *found = found_block(locked_.streams(), locked_.pool().space_of(*place.block), *place.block);
+  if (found != nullptr) *found = found_block(locked_.streams(), locked_.pool().spaces().of(*place.block), *place.block);
   locked_.pool().free_finally(place.block, place.block->user);
   table_.remove(place);
   return true;
@@ -79,7 +79,7 @@ bool MemoryByAddress::find(Address address, FoundBlock* found) const {
     return false;
   const AddressTable::Place place = table_.find(address);
   if (place.block == nullptr) return false;
-  if (found != nullptr) *found = found_block(locked_.streams(), locked_.pool().space_of(*place.block), *place.block);
+  if (found != nullptr) *found = found_block(locked_.streams(), locked_.pool().spaces().of(*place.block), *place.block);
   return true;
 }
 
@@ -125,7 +125,7 @@ AddressRange MemoryByAddress::segment_of(Address address) const {
 ExportedRange MemoryByAddress::export_chunks(Address address) const {
   const auto lock = locked_.open_lock();
   const Block& block = *place_of(address).block;
-  const ChunkExports* exports = locked_.pool().space_of(block).facets().chunk_exports;
+  const ChunkExports* exports = locked_.pool().spaces().of(block).facets().chunk_exports;
   if (exports == nullptr)
     throw Error(ErrorKind::config,
                 "the policy " + locked_.policy_text() + " has no chunks for other processes; lake has");
@@ -156,7 +156,7 @@ void MemoryByAddress::restore(GraphPoolId id, std::span<const EarlierAllocation>
   const auto decided = [&] {
     table_.make_room(blocks.size());
     for (const Block* block : live)
-      before_free(found_block(locked_.streams(), locked_.pool().space_of(*block), *block));
+      before_free(found_block(locked_.streams(), locked_.pool().spaces().of(*block), *block));
     for (const Address address : freed) table_.remove(table_.find(address));
   };
   for (Block* block : locked_.pool().restore(id, live, blocks, decided)) table_.insert(block->address, block);

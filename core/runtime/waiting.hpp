@@ -57,9 +57,9 @@ Block* serve_with_waits(LockedPool& locked, LiveSharing& sharing, std::unique_lo
   RequestRow row;
   try {
     Block* block = sharing.without_refused_features([&] {
-      return locked.waiting(lock, [&] { return locked.pool().allocate_from(choose(), requested, stream, &row); });
+      return locked.waiting(lock, [&] { return locked.pool().allocate(choose(), requested, stream, &row); });
     });
-    locked.pool().count_due_retry(row);
+    locked.pool().end_request(row);
     return block;
   } catch (...) {
     if (locked.is_open()) locked.pool().give_up(row, stream);

@@ -10,19 +10,19 @@ namespace memlake::test {
 struct PoolSabotage {
   Pool& pool;
 
-  [[nodiscard]] std::size_t& awaited_count() const { return pool.awaited_count_; }
-  [[nodiscard]] std::size_t& reusable_here() const { return pool.reusable_here_; }
-  [[nodiscard]] PoolStats& stats() const { return pool.stats_; }
-  [[nodiscard]] Bytes& held_by_budget() const { return pool.budget()->held.now; }
+  [[nodiscard]] std::size_t& awaited_count() const { return pool.pending_.count_; }
+  [[nodiscard]] std::size_t& reusable_here() const { return pool.pending_.reusable_count_; }
+  [[nodiscard]] PoolStats& stats() const { return pool.figures_.stats_; }
+  [[nodiscard]] Bytes& held_by_budget() const { return pool.spaces_.budget()->held.now; }
 
   /// An event of a stream is awaited for one more block.
   [[nodiscard]] Mend await(StreamId stream, Block& block) const {
-    auto& queue = pool.awaited_.at(stream);
+    auto& queue = pool.pending_.queues_.at(stream);
     queue.push_back({queue.front().ticket, &block, false});
-    ++pool.awaited_count_;
+    ++pool.pending_.count_;
     return [pool = &pool, &queue] {
       queue.pop_back();
-      --pool->awaited_count_;
+      --pool->pending_.count_;
     };
   }
 };

@@ -26,16 +26,14 @@ struct Pooled {
       : pool(choose_policy(policy).space_maker()({devices[0]}, events, std::make_shared<Budget>(limit)), events) {}
 
   Space& space(GraphPoolId id) {
-    return pool.graph_space(id, 0, [&](std::shared_ptr<GraphPool> graph_pool) {
-      return make_graph_space(pool.policy_space(), {devices[0]}, 0, events, std::move(graph_pool));
+    return pool.graphs().space(id, 0, [&](std::shared_ptr<GraphPool> graph_pool) {
+      return make_graph_space(pool.spaces().policy(), {devices[0]}, 0, events, std::move(graph_pool));
     });
   }
-  Block* allocate(GraphPoolId id, Bytes size, StreamId stream = 0) {
-    return pool.allocate_from(space(id), size, stream);
-  }
+  Block* allocate(GraphPoolId id, Bytes size, StreamId stream = 0) { return pool.allocate(space(id), size, stream); }
   [[nodiscard]] Bytes held(GraphPoolId id) const {
-    const GraphPool* graph_pool = pool.find_graph_pool(id);
-    return graph_pool == nullptr ? Bytes{0} : pool.held_by(*graph_pool);
+    const GraphPool* graph_pool = pool.graphs().find(id);
+    return graph_pool == nullptr ? Bytes{0} : pool.graphs().held_by(*graph_pool);
   }
   void expect_sound() const { EXPECT_EQ(pool.find_broken_invariant().value_or(""), std::string()); }
 
@@ -47,8 +45,8 @@ struct Pooled {
 TEST(free_memory_of_a_graph_pool_serves_that_graph_pool_and_nothing_else) {
   for (const char* policy : kPolicies) {
     Pooled p(policy);
-    p.pool.use_graph_pool(kGraph);
-    p.pool.use_graph_pool(kOther);
+    p.pool.graphs().use(kGraph);
+    p.pool.graphs().use(kOther);
     Block* block = p.allocate(kGraph, MiB * 30);
     const Address place = block->address;
     p.pool.free(block);
@@ -57,8 +55,8 @@ TEST(free_memory_of_a_graph_pool_serves_that_graph_pool_and_nothing_else) {
     Block* other = p.allocate(kOther, MiB * 30);
     EXPECT(elsewhere->address != place && other->address != place);
     EXPECT_EQ(p.allocate(kGraph, MiB * 30)->address, place);
-    EXPECT_EQ(p.pool.stats().graph_held.now, p.held(kGraph) + p.held(kOther));
-    EXPECT_EQ(p.pool.stats().graph_live.now, MiB * 60);
+    EXPECT_EQ(p.pool.figures().stats().graph_held.now, p.held(kGraph) + p.held(kOther));
+    EXPECT_EQ(p.pool.figures().stats().graph_live.now, MiB * 60);
     p.expect_sound();
   }
 }
@@ -66,8 +64,8 @@ TEST(free_memory_of_a_graph_pool_serves_that_graph_pool_and_nothing_else) {
 TEST(nothing_takes_memory_of_a_graph_pool_while_a_graph_uses_it) {
   for (const char* policy : kPolicies) {
     Pooled p(policy);
-    p.pool.use_graph_pool(kGraph);
-    p.pool.use_graph_pool(kGraph);  // two graphs share it
+    p.pool.graphs().use(kGraph);
+    p.pool.graphs().use(kGraph);  // two graphs share it
     p.pool.free(p.allocate(kGraph, MiB * 60));
     const Bytes held = p.held(kGraph);
     EXPECT(held >= MiB * 60);
@@ -78,14 +76,14 @@ TEST(nothing_takes_memory_of_a_graph_pool_while_a_graph_uses_it) {
       EXPECT_EQ(p.held(kGraph), held);
       p.expect_sound();
       p.pool.release_graph_pool(kGraph, false);
-      EXPECT_EQ(p.pool.find_graph_pool(kGraph)->uses, is_second ? 0u : 1u);
+      EXPECT_EQ(p.pool.graphs().find(kGraph)->uses, is_second ? 0u : 1u);
     }
     // Only now it comes back.
     Block* block = p.pool.allocate(MiB * 100, 0);
     EXPECT(block != nullptr);
-    EXPECT(p.pool.find_graph_pool(kGraph) == nullptr);
+    EXPECT(p.pool.graphs().find(kGraph) == nullptr);
     EXPECT_EQ(p.pool.spaces().size(), 1u);
-    EXPECT_EQ(p.pool.stats().graph_held.now, Bytes{0});
+    EXPECT_EQ(p.pool.figures().stats().graph_held.now, Bytes{0});
     p.expect_sound();
     EXPECT_ERROR(invalid_free, p.pool.release_graph_pool(kGraph, false));
   }
@@ -93,14 +91,14 @@ TEST(nothing_takes_memory_of_a_graph_pool_while_a_graph_uses_it) {
 
 TEST(memory_of_released_graphs_comes_back_before_the_pool_gives_up_its_own) {
   Pooled p("caching");
-  p.pool.use_graph_pool(kGraph);
+  p.pool.graphs().use(kGraph);
   p.pool.free(p.allocate(kGraph, MiB * 60));
   Block* cached = p.pool.allocate(MiB * 40, 0);
   const Address place = cached->address;
   p.pool.free(cached);
   p.pool.release_graph_pool(kGraph, true);
   p.pool.release_ended_graphs(true);
-  EXPECT_EQ(p.pool.stats().held.now, MiB * 40);
+  EXPECT_EQ(p.pool.figures().stats().held.now, MiB * 40);
   EXPECT(p.pool.allocate(MiB * 60, 0) != nullptr);  // its own cached memory stays
   EXPECT_EQ(p.pool.allocate(MiB * 40, 0)->address, place);
 }
@@ -108,7 +106,7 @@ TEST(memory_of_released_graphs_comes_back_before_the_pool_gives_up_its_own) {
 TEST(a_block_that_is_live_when_its_graph_pool_is_released_stays_until_it_is_freed) {
   for (const char* policy : kPolicies) {
     Pooled p(policy);
-    p.pool.use_graph_pool(kGraph);
+    p.pool.graphs().use(kGraph);
     Block* kept = p.allocate(kGraph, MiB * 30);
     p.pool.free(p.allocate(kGraph, MiB * 60));
     p.pool.release_graph_pool(kGraph, true);
@@ -118,13 +116,13 @@ TEST(a_block_that_is_live_when_its_graph_pool_is_released_stays_until_it_is_free
     EXPECT_EQ(kept->state, BlockState::live);
     p.expect_sound();
     // A graph may take it back before that.
-    p.pool.use_graph_pool(kGraph);
+    p.pool.graphs().use(kGraph);
     p.pool.free(kept);
     p.pool.trim({0});
     EXPECT(p.held(kGraph) >= MiB * 30);
     p.pool.release_graph_pool(kGraph, true);
     p.pool.release_ended_graphs(true);
-    EXPECT(p.pool.find_graph_pool(kGraph) == nullptr);
+    EXPECT(p.pool.graphs().find(kGraph) == nullptr);
     p.expect_sound();
   }
 }
@@ -133,13 +131,13 @@ TEST(a_graph_pool_gets_what_the_pool_caches_and_no_more_than_its_limit) {
   for (const char* policy : kPolicies) {
     Pooled p(policy, MiB * 100);
     p.pool.free(p.pool.allocate(MiB * 80, 0));
-    p.pool.use_graph_pool(kGraph);
+    p.pool.graphs().use(kGraph);
     Block* block = p.allocate(kGraph, MiB * 80);
     EXPECT(block != nullptr);
-    const Bytes held = p.pool.stats().held.now;
+    const Bytes held = p.pool.figures().stats().held.now;
     EXPECT(held <= MiB * 100);
     EXPECT(p.allocate(kGraph, MiB * 30) == nullptr);
-    EXPECT_EQ(p.pool.stats().held.now, held);
+    EXPECT_EQ(p.pool.figures().stats().held.now, held);
     p.expect_sound();
     const Address place = block->address;
     p.pool.free(block);
@@ -150,15 +148,15 @@ TEST(a_graph_pool_gets_what_the_pool_caches_and_no_more_than_its_limit) {
 TEST(a_thousand_graph_pools_one_after_another_leave_nothing) {
   Pooled p("lake");
   for (std::uint64_t i = 1; i <= 1000; ++i) {
-    p.pool.use_graph_pool({i, 0});
+    p.pool.graphs().use({i, 0});
     p.pool.free(p.allocate({i, 0}, MiB));
     p.pool.release_graph_pool({i, 0}, true);
     p.pool.release_ended_graphs(true);
   }
   EXPECT_EQ(p.pool.spaces().size(), 1u);
-  EXPECT_EQ(p.pool.stats().held.now, Bytes{0});
+  EXPECT_EQ(p.pool.figures().stats().held.now, Bytes{0});
   p.expect_sound();
-  EXPECT_ERROR(invalid_argument, p.pool.use_graph_pool({}));
+  EXPECT_ERROR(invalid_argument, p.pool.graphs().use({}));
 }
 
 TEST(a_graph_pool_of_several_devices_has_memory_of_the_device_of_the_stream) {
@@ -188,16 +186,16 @@ TEST(a_fault_at_any_call_of_a_graph_pool_leaves_nothing_behind) {
     for (const Call call :
          {Call::cuMemCreate, Call::cuMemMap, Call::cuMemSetAccess, Call::cuMemAddressReserve, Call::cuMemAlloc}) {
       Pooled p(policy);
-      p.pool.use_graph_pool(kGraph);
+      p.pool.graphs().use(kGraph);
       Block* before = p.allocate(kGraph, MiB * 5);
-      const Bytes held = p.pool.stats().held.now;
+      const Bytes held = p.pool.figures().stats().held.now;
       FailingDriver& failing = test::emulator().failing();
       // The second time, too: what other memory of the pool could have helped is not there.
       for (const std::uint64_t nth : {std::uint64_t{1}, std::uint64_t{2}})
         failing.fail(call, nth, CUDA_ERROR_OUT_OF_MEMORY);
       Block* block = p.allocate(kGraph, MiB * 50);
       failing.clear();
-      if (block == nullptr) EXPECT_EQ(p.pool.stats().held.now, held);
+      if (block == nullptr) EXPECT_EQ(p.pool.figures().stats().held.now, held);
       p.expect_sound();
       if (block != nullptr) p.pool.free(block);
       EXPECT(p.allocate(kGraph, MiB * 50) != nullptr);
@@ -211,7 +209,7 @@ TEST(states_of_a_graph_pool_that_are_set_again_at_random_keep_every_invariant) {
     for (unsigned seed = 0; seed < 8; ++seed) {
       std::mt19937 random(seed);
       Pooled p(policy);
-      p.pool.use_graph_pool(kGraph);
+      p.pool.graphs().use(kGraph);
       std::map<Address, Block*> live;
       std::vector<EarlierBlock> saved;
       for (int step = 0; step < 200; ++step) {

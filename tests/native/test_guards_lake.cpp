@@ -26,7 +26,7 @@ struct BrokenLake {
   Pool pool{
       std::make_unique<LakeSpace>(std::vector{devices[0]}, LakeOptions{}, events, std::make_shared<Budget>(kUnlimited)),
       events};
-  test::LakeSabotage lake{static_cast<LakeSpace&>(pool.policy_space())};
+  test::LakeSabotage lake{static_cast<LakeSpace&>(pool.spaces().policy())};
   Block* small = pool.allocate(KiB, 0);
   LakeBlock* viewer = nullptr;
   Range* range = nullptr;  // of the large blocks

@@ -67,11 +67,11 @@ TEST(every_sentence_of_the_check_of_graph_pools_is_reported) {
   const test::EmulatedDevices devices(kDevice);
   TraceEvents events(EventMode::immediate, 0, devices[0]);
   Pool pool(devices[0], std::make_unique<TorchRules>(TorchOptions{}), events, TorchOptions::kUnlimited);
-  pool.use_graph_pool({1, 0});
-  Space& space = pool.graph_space({1, 0}, 0, [&](std::shared_ptr<GraphPool> graph_pool) {
-    return make_graph_space(pool.policy_space(), {devices[0]}, 0, events, std::move(graph_pool));
+  pool.graphs().use({1, 0});
+  Space& space = pool.graphs().space({1, 0}, 0, [&](std::shared_ptr<GraphPool> graph_pool) {
+    return make_graph_space(pool.spaces().policy(), {devices[0]}, 0, events, std::move(graph_pool));
   });
-  pool.allocate_from(space, MiB * 4, 0);
+  pool.allocate(space, MiB * 4, 0);
   GraphPool& graph_pool = *space.graph_pool();
   test::expect_reported(check_of(pool),
                         {"core/pool/pool_graphs.cpp",

@@ -33,7 +33,7 @@ struct BrokenSegments {
   explicit BrokenSegments(bool is_expandable)
       : pool(devices[0], std::make_unique<TorchRules>(TorchOptions{.is_expandable = is_expandable}), events,
              TorchOptions::kUnlimited),
-        segments{static_cast<SegmentSpace&>(pool.policy_space())},
+        segments{static_cast<SegmentSpace&>(pool.spaces().policy())},
         first(pool.allocate(MiB * 5, 0)),
         second(pool.allocate(MiB * 4, 0)),
         free(second->next),

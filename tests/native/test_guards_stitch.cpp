@@ -27,7 +27,7 @@ struct BrokenViews {
                                           StitchOptions{.frag_limit = MiB * 4, .reuse_limit = 1, .chunk_size = MiB * 2},
                                           events, std::make_shared<Budget>(kUnlimited)),
             events};
-  test::StitchSabotage stitch{static_cast<StitchSpace&>(pool.policy_space())};
+  test::StitchSabotage stitch{static_cast<StitchSpace&>(pool.spaces().policy())};
   Block* small = pool.allocate(KiB, 0);
   std::vector<Block*> between;
   StitchedView* idle;

@@ -21,7 +21,7 @@ TEST(a_replay_gives_the_same_twice) {
     TraceEvents events(EventMode::lag, 100);
     Pool pool(device.device(), std::make_unique<TorchRules>(TorchOptions{}), events, TorchOptions::kUnlimited);
     static_cast<void>(replay(trace.columns(), pool, events, {.goes_on = true}));
-    held.push_back(pool.stats().held.peak.count);
+    held.push_back(pool.figures().stats().held.peak.count);
   }
   EXPECT_EQ(held[0], held[1]);
 }
@@ -33,11 +33,11 @@ TEST(live_pending_and_free_bytes_add_up_to_what_is_held) {
   Pool pool(device.device(), std::make_unique<TorchRules>(TorchOptions{}), events, TorchOptions::kUnlimited);
   static_cast<void>(replay(trace.columns(), pool, events, {}));
   Bytes free{0};
-  pool.policy_space().for_each([&](const Block& block) {
+  pool.spaces().policy().for_each([&](const Block& block) {
     if (block.state == BlockState::free) free = free + block.size;
   });
-  EXPECT_EQ((pool.stats().active.now + free).count, pool.stats().held.now.count);
-  EXPECT_EQ(pool.stats().held.now.count, (kAmple - device.device()->free_memory()).count);
+  EXPECT_EQ((pool.figures().stats().active.now + free).count, pool.figures().stats().held.now.count);
+  EXPECT_EQ(pool.figures().stats().held.now.count, (kAmple - device.device()->free_memory()).count);
 }
 
 TEST(the_direct_policy_holds_what_is_live) {
@@ -46,8 +46,8 @@ TEST(the_direct_policy_holds_what_is_live) {
   TraceEvents events(EventMode::immediate, 0);
   Pool pool(device.device(), std::make_unique<DirectRules>(), events, TorchOptions::kUnlimited);
   static_cast<void>(replay(trace.columns(), pool, events, {}));
-  EXPECT_EQ(pool.stats().held.now.count, pool.stats().active.now.count);
-  EXPECT_EQ(device.calls().count(Call::cuMemAlloc), pool.stats().allocations);
+  EXPECT_EQ(pool.figures().stats().held.now.count, pool.figures().stats().active.now.count);
+  EXPECT_EQ(device.calls().count(Call::cuMemAlloc), pool.figures().stats().allocations);
 }
 
 TEST(memory_used_elsewhere_is_not_reused_before_its_event) {
@@ -81,7 +81,7 @@ TEST(a_request_that_must_wait_counts_one_host_wait) {
   const ReplayOutcome outcome = replay({op, id, bytes, stream}, pool, events, {});
   EXPECT(!outcome.first_failure);
   EXPECT_EQ(events.host_waits, 1U);
-  EXPECT_EQ(pool.stats().retries, 1U);
+  EXPECT_EQ(pool.figures().stats().retries, 1U);
 }
 
 TEST(memory_freed_on_another_stream_waits_for_that_stream) {

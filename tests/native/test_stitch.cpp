@@ -38,7 +38,7 @@ struct Stitching {
 
   explicit Stitching(const StitchOptions& options = {.frag_limit = MiB * 32}, Bytes limit = kUnlimited)
       : pool(std::make_unique<StitchSpace>(devices[0], options, events, std::make_shared<Budget>(limit)), events),
-        space(static_cast<StitchSpace&>(pool.policy_space())) {}
+        space(static_cast<StitchSpace&>(pool.spaces().policy())) {}
   ~Stitching() { expect_sound(); }
 
   void expect_sound() const {
@@ -297,7 +297,7 @@ TEST(memory_of_other_streams_and_small_requests_is_given_back_before_a_request_i
   s.free(other);
   Block* block = s.allocate(MiB * 200);  // with what the other stream and the small requests had
   EXPECT(block != nullptr);
-  EXPECT_EQ(s.pool.stats().ooms, 0u);
+  EXPECT_EQ(s.pool.figures().stats().ooms, 0u);
   s.free(part);
   s.free(block);
   // And a small request takes a chunk from large memory.
@@ -311,7 +311,7 @@ TEST(what_is_pending_is_waited_for_and_then_found) {
   Block* block = s.allocate(MiB * 200);
   s.pool.record_use(block, 1);
   s.free(block);
-  EXPECT_EQ(s.pool.stats().active.now.count, (MiB * 200).count);
+  EXPECT_EQ(s.pool.figures().stats().active.now.count, (MiB * 200).count);
   EXPECT(s.allocate(MiB * 100) != nullptr);
   EXPECT_EQ(s.events.host_waits, 1u);
   EXPECT_EQ(s.held().count, (MiB * 200).count);

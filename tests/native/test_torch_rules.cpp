@@ -86,7 +86,7 @@ TEST(the_policies_are_pytorchs_to_the_byte) {
     TraceEvents events(EventMode::immediate, 0);
     Pool pool(device.device(), std::make_unique<TorchRules>(with.options), events, limit);
     const ReplayOutcome outcome = replay(trace.columns(), pool, events, {});
-    const PoolStats& stats = pool.stats();
+    const PoolStats& stats = pool.figures().stats();
     const Row ours{torch.name,
                    torch.capacity,
                    stats.requested.peak.count,

@@ -1,37 +1,35 @@
-// The part of Pool that counts and tells what a program asked it to watch.
+#include "pool/pool_watchers.hpp"
 
-#include "pool/pool_watch.hpp"
-
+#include <algorithm>
+#include <array>
 #include <unordered_set>
 #include <utility>
 
-#include "pool/pool.hpp"
-
 namespace memlake {
 
-PoolWatch& Pool::watch() {
+PoolWatch& PoolWatchers::watch() {
   if (watch_ == nullptr) {
     watch_ = std::make_unique<PoolWatch>();
-    for (const auto& space : spaces_) space->set_observer(watch_.get());
+    spaces_.set_observer(watch_.get());
   }
   return *watch_;
 }
 
-void Pool::end_watch_if_unused() {
+void PoolWatchers::end_watch_if_unused() {
   if (watch_ == nullptr || watch_->counts != nullptr || watch_->tell) return;
-  for (const auto& space : spaces_) space->set_observer(nullptr);
+  spaces_.set_observer(nullptr);
   watch_.reset();
 }
 
-void Pool::observe(std::function<void(const MemoryEvent&)> tell) {
+void PoolWatchers::observe(std::function<void(const MemoryEvent&)> tell) {
   watch().tell = std::move(tell);
   end_watch_if_unused();
 }
 
-void Pool::count_by_size() {
+void PoolWatchers::count_by_size() {
   if (watch_ != nullptr && watch_->counts != nullptr) return;
   auto counts = std::make_unique<SizeCounts>();
-  for_each([&](const Block& block) {
+  spaces_.for_each([&](const Block& block) {
     const bool is_small = SizeCounts::is_small(block.requested);
     if (block.state == BlockState::live) {
       counts->allocations.add(1, is_small);
@@ -57,33 +55,33 @@ void Pool::count_by_size() {
   watch_->counts->inactive_split_bytes.reset_totals();
 }
 
-SizeCounts* Pool::size_counts() {
+SizeCounts* PoolWatchers::size_counts() {
   if (watch_ == nullptr || watch_->counts == nullptr) return nullptr;
   SizeCounts& counts = *watch_->counts;
   count_splits();
   // What the driver counts is known when it is asked.
   for (const auto& space : spaces_) {
     if (space->facets().driver_counts == nullptr) continue;
-    const Level& held = this->held();
+    const Level& held = spaces_.held();
     counts.held_bytes.set(0, held.now.count);
     for (const std::size_t place : {std::size_t{0}, std::size_t{2}}) {
       Count& count = counts.held_bytes.of[place];
       count.peak = std::max(count.peak, static_cast<std::int64_t>(held.peak.count));
     }
-    counts.segments.set(0, segment_count());
+    counts.segments.set(0, spaces_.segment_count());
   }
   return &counts;
 }
 
-void Pool::count_splits() {
+void PoolWatchers::count_splits() {
   if (watch_->counts == nullptr) return;
   std::unordered_set<const SegmentMemory*> used;
-  for_each([&](const Block& block) {
+  spaces_.for_each([&](const Block& block) {
     if (block.state == BlockState::live || block.state == BlockState::pending) used.insert(block.memory);
   });
   std::array<std::uint64_t, 2> number{};
   std::array<std::uint64_t, 2> bytes{};
-  for_each([&](const Block& block) {
+  spaces_.for_each([&](const Block& block) {
     const bool is_free = block.state == BlockState::free || block.state == BlockState::claimed;
     if (!is_free || !used.contains(block.memory)) return;
     ++number[block.group->is_small ? 0 : 1];
