@@ -146,7 +146,7 @@ template <class OwnersOf, class Settle>
 void PendingBlocks::settle_behind_waits(bool may_wait, OwnersOf&& owners_of, Settle&& settle) {
   std::vector<StreamId> owners;
   const auto has_to_stay = [&](StreamId owner) {
-    return events_.is_capturing(owner) || (!may_wait && !events_.usable_handle_of(owner));
+    return events_.progress().is_capturing(owner) || (!may_wait && !events_.handles().usable_handle_of(owner));
   };
   for_each_queue([&](Queue& queue) {
     while (!queue.empty() && events_.has_point(queue.front().ticket)) {

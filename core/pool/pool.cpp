@@ -51,9 +51,9 @@ void Pool::free_slowly(Block* block, StreamId stream, Freeing how) {
   std::optional<Naming> named;
   std::vector<Naming> named_users;
   if (how.names_streams) {
-    named.emplace(events_, stream);
+    named.emplace(events_.handles(), stream);
     named_users.reserve(block->users.size());
-    for (const StreamId user : block->users) named_users.emplace_back(events_, user);
+    for (const StreamId user : block->users) named_users.emplace_back(events_.handles(), user);
   }
   OrderedFrees* ordered = spaces_.of(*block).facets().ordered_frees;
   const bool is_for_others = block->give_back == GiveBack::to_several || block->give_back == GiveBack::to_driver;
@@ -82,7 +82,7 @@ void Pool::free_slowly(Block* block, StreamId stream, Freeing how) {
     if (stream != block->stream || is_for_others) streams.push_back(stream);
   } else if (streams.empty()) {
     // The driver frees it, unless a graph would capture that, or the stream cannot be used.
-    bool is_refused = !events_.can_record(stream);
+    bool is_refused = !events_.progress().can_record(stream);
     try {
       if (!is_refused) ordered->free_in_order(*block, stream);
     } catch (const Error&) {

@@ -27,7 +27,7 @@ bool Pool::release_ended_graphs(bool may_wait, std::optional<GraphPoolId> only) 
       for (const auto& [graph_pool, releases] : running)
         if (graph_pool->uses == 0 && graph_pool->releases == releases) graph_pool->may_run = false;
     };
-    static_cast<void>(events_.wait_for_devices(end));
+    static_cast<void>(events_.waits().wait_for_devices(end));
   }
   const Bytes before = spaces_.held().now;
   if (may_wait && only && pending_.count() > 0 && graphs_.has_pending(*only)) wait_for_events();

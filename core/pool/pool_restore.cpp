@@ -78,7 +78,7 @@ void require_aligned_and_apart(GraphPoolId id, std::span<const EarlierBlock> ear
 }  // namespace
 
 bool Pool::is_used_by_its_stream_alone(const Block& live) {
-  const auto is_busy = [this](StreamId stream) { return !events_.is_idle(stream); };
+  const auto is_busy = [this](StreamId stream) { return !events_.progress().is_idle(stream); };
   return live.give_back == GiveBack::cached && (live.user == live.stream || !is_busy(live.user)) &&
          std::ranges::none_of(live.users, is_busy);
 }

@@ -47,16 +47,11 @@ void TraceEvents::wait(Ticket ticket) {
   all_done();
 }
 
-CUstream TraceEvents::handle_of(StreamId stream) {
+CUstream TraceEvents::Handles::handle_of(StreamId stream) {
   if (device_ == nullptr) return nullptr;
   auto found = streams_.find(stream);
   if (found == streams_.end()) found = streams_.emplace(stream, StreamOwner(device_, true, 0)).first;
   return found->second.handle();
-}
-
-bool TraceEvents::wait_for_stream(StreamId) {
-  ++synchronisations;
-  return true;
 }
 
 void TraceEvents::done(std::uint32_t id) {

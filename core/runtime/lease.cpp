@@ -130,14 +130,14 @@ void Lease::free_locked(StreamId stream) {
   LockedPool& locked = pool_->locked_;
   if (!locked.can_undo() || !locked.is_open()) return;
   locked.pool().free(block_, stream);
-  locked.streams().touch(stream, locked.events().now());
+  locked.streams().touch(stream, locked.events().progress().now());
 }
 
 void Lease::free_dropped_locked(StreamId stream) {
   LockedPool& locked = pool_->locked_;
   if (!locked.can_undo() || !locked.is_open()) return;
   locked.pool().free_finally(block_, stream, false);
-  locked.streams().touch(stream, locked.events().now());
+  locked.streams().touch(stream, locked.events().progress().now());
 }
 
 void Lease::free_dropped(StreamId stream) {

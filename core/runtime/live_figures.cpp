@@ -44,7 +44,7 @@ LiveStats LiveFigures::totals_now() const {
   stats.live_count = stats.pool.allocations - stats.pool.frees;
   if (const PolicyCounters* counters = locked_.pool().spaces().policy().facets().counters)
     stats.policy_counters = counters->counters();
-  stats.host_waits = locked_.events().host_waits();
+  stats.host_waits = locked_.waits().count();
   stats.modelled_us = locked_.counting().modelled_us();
   return stats;
 }

@@ -46,14 +46,14 @@ std::uint64_t LiveGraphs::begin_requests(GraphPoolId id, RequestFilter takes) {
   routes_.reserve(routes_.size() + 1);
   locked_.pool().graphs().use(id);
   routes_.push_back({++routes_made_, id, std::move(takes)});
-  locked_.events().expect_captures(true);
+  locked_.waits().expect_captures(true);
   return routes_made_;
 }
 
 void LiveGraphs::end_requests(std::uint64_t number) {
   locked_.with_lock([&] {
     std::erase_if(routes_, [&](const Route& route) { return route.number == number; });
-    locked_.events().expect_captures(!routes_.empty());
+    locked_.waits().expect_captures(!routes_.empty());
   });
 }
 
@@ -64,7 +64,7 @@ void LiveGraphs::end_requests(GraphPoolId id) {
   if (latest == routes_.rend())
     throw Error(ErrorKind::invalid_argument, "no requests go to the graph pool " + id.text() + "; that ended before");
   routes_.erase(std::next(latest).base());
-  locked_.events().expect_captures(!routes_.empty());
+  locked_.waits().expect_captures(!routes_.empty());
 }
 
 void LiveGraphs::release(GraphPoolId id, bool may_wait) {
@@ -118,7 +118,7 @@ void LiveGraphs::set_captured(GraphPoolId id, bool is_captured) {
 
 Space& LiveGraphs::space_for(GraphPoolId id, StreamId stream) {
   const std::size_t device = locked_.streams().device_of(stream);
-  if (!locked_.pool().graphs().find(id)->is_captured && stream != 0 && locked_.events().is_capturing(stream))
+  if (!locked_.pool().graphs().find(id)->is_captured && stream != 0 && locked_.events().progress().is_capturing(stream))
     locked_.pool().graphs().set_captured(id, true);
   return locked_.pool().graphs().space(id, device, [&](std::shared_ptr<GraphPool> graph_pool) {
     return make_graph_space(locked_.pool().spaces().policy(), locked_.devices(), device, locked_.events(),

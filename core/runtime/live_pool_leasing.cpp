@@ -46,9 +46,10 @@ std::optional<Lease> LivePool::lease_free_block_locked(std::unique_lock<Lock>& l
   StreamTable& streams = locked_.streams();
   if (!streams.is_current(stream) || graphs_.pool_for(streams.handle_of(stream.number))) return std::nullopt;
   DriverEvents& events = locked_.events();
-  const Naming naming(events, stream.number);
+  const Naming naming(events.handles(), stream.number);
   // The answer notes the end of a stream that is gone.
-  if (stream.number != 0 && (events.is_capturing(stream.number) || !streams.is_current(stream))) return std::nullopt;
+  if (stream.number != 0 && (events.progress().is_capturing(stream.number) || !streams.is_current(stream)))
+    return std::nullopt;
   Block* block = locked_.pool().take_at_once(requested, stream.number);
   if (block == nullptr)
     block = locked_.waiting(
@@ -62,7 +63,7 @@ std::optional<Lease> LivePool::allocate(Bytes requested, const StreamName& strea
   const bool captures = is_capturing(locked_, stream);
   auto lock = locked_.open_lock();
   const StreamId number = locked_.waiting(lock, [&] { return number_of(locked_, stream); });
-  const Naming naming(locked_.events(), number);
+  const Naming naming(locked_.events().handles(), number);
   const auto choose = [&]() -> Space& {
     const auto graph_pool = graphs_.pool_for(stream.handle);
     const bool wants_shareable = is_shareable.value_or(sharing_.is_default() && !graph_pool);
@@ -97,7 +98,7 @@ bool LivePool::preallocate(Bytes size, const StreamName& stream, Shortage& short
         "the stream is capturing a graph, so no memory can be taken for it in advance; do it before the capture");
   auto lock = locked_.open_lock();
   const StreamId number = locked_.waiting(lock, [&] { return number_of(locked_, stream); });
-  const Naming naming(locked_.events(), number);
+  const Naming naming(locked_.events().handles(), number);
   RequestRow row;
   const auto attempt = [&] { return locked_.pool().preallocate(size, number, &row); };
   if (size.count == 0 || sharing_.without_refused_features([&] { return locked_.waiting(lock, attempt); })) {

@@ -30,7 +30,7 @@ LiveCounts LiveFigures::numbers() const {
   numbers.device_allocations =
       successes(locked_.counting(), {Call::cuMemCreate, Call::cuMemAlloc, Call::cuMemAllocFromPoolAsync});
   numbers.device_frees = successes(locked_.counting(), {Call::cuMemRelease, Call::cuMemFree, Call::cuMemFreeAsync});
-  numbers.host_waits = locked_.events().host_waits();
+  numbers.host_waits = locked_.waits().count();
   return numbers;
 }
 

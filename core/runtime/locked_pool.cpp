@@ -38,9 +38,10 @@ LockedPool::LockedPool(Devices devices, const SpaceMaker& make_space, const Limi
     : given_(std::move(devices)),
       counting_(uncounted(*given_.front()), counting_of(*given_.front())),
       devices_(counted(given_)),
-      events_(devices_, streams_),
-      pool_(std::in_place, make_space(devices_, events_, std::make_shared<Budget>(limits.most(), devices_.size())),
-            events_),
+      streams_(devices_),
+      pool_(std::in_place,
+            make_space(devices_, streams_.events, std::make_shared<Budget>(limits.most(), devices_.size())),
+            streams_.events),
       location_(pool_->spaces().policy().location()),
       limits_(limits) {
   for (const auto& device : devices_) device->context();
@@ -66,7 +67,7 @@ LockedPool::~LockedPool() {
 void LockedPool::end() {
   {
     // A process that ends makes no driver call.
-    const RelaxedCapture relaxed(can_undo() && !is_exiting() ? events_.driver() : nullptr);
+    const RelaxedCapture relaxed(can_undo() && !is_exiting() ? streams_.events.driver() : nullptr);
     pool_.reset();
     // After the pool: what could not be undone is tried once more.
     if (!is_exiting() && devices_.front()->is_of_this_process()) leftovers_->end();
@@ -86,7 +87,7 @@ Devices LockedPool::counted(const Devices& devices) {
 }
 
 void LockedPool::synchronize() {
-  const RelaxedCapture relaxed(events_.driver());
+  const RelaxedCapture relaxed(streams_.events.driver());
   for (const auto& device : devices_) device->synchronize();
 }
 
@@ -118,7 +119,7 @@ Shortage LockedPool::shortage() {
   for (const auto& [policy, held] : shortage.other_pools) sum = sum + held;
   // Another pool may have grown since the driver was asked.
   shortage.held_by_other_pools = std::min(sum, shortage.held_elsewhere());
-  for (Shortage::Waiting& waiting : shortage.pending_on) waiting.handle = streams_.handle_of(waiting.stream);
+  for (Shortage::Waiting& waiting : shortage.pending_on) waiting.handle = streams_.table.handle_of(waiting.stream);
   return shortage;
 }
 
@@ -129,7 +130,7 @@ std::optional<KnownStream> LockedPool::wait_unlocked(std::unique_lock<Lock>& loc
   std::exception_ptr error;
   try {
     // An interrupted wait goes on behind the caller's back, so it keeps the pool.
-    wait_interruptibly([waited = Waited{owner_.lock(), wait.wait}, driver = events_.driver()] {
+    wait_interruptibly([waited = Waited{owner_.lock(), wait.wait}, driver = streams_.events.driver()] {
       const RelaxedCapture relaxed(driver);
       waited.wait();
     });
@@ -140,13 +141,13 @@ std::optional<KnownStream> LockedPool::wait_unlocked(std::unique_lock<Lock>& loc
   require_open();
   const bool is_unchanged = pool_->pending().end_host_wait(stream) == freed_before;
   if (error != nullptr) std::rethrow_exception(error);
-  events_.note_waited(wait);
+  streams_.waits.note_waited(wait);
   return is_unchanged ? wait.stream : std::nullopt;
 }
 
 void LockedPool::PoolUnlocker::unlock() noexcept {
   ++entered_;
-  pool_.events_.end_grant();
+  pool_.streams_.waits.end_grant();
   pool_.mutex_.unlock();
 }
 

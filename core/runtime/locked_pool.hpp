@@ -18,8 +18,7 @@
 #include "driver/counting_driver.hpp"
 #include "pool/pool.hpp"
 #include "runtime/neighbours.hpp"
-#include "streams/driver_events.hpp"
-#include "streams/stream_table.hpp"
+#include "streams/driver_streams.hpp"
 
 namespace memlake {
 
@@ -98,9 +97,13 @@ class LockedPool {
   /// pre: the pool is open.
   [[nodiscard]] Pool& pool() noexcept { return *pool_; }
   [[nodiscard]] const Pool& pool() const noexcept { return *pool_; }
-  [[nodiscard]] StreamTable& streams() noexcept { return streams_; }
-  [[nodiscard]] const StreamTable& streams() const noexcept { return streams_; }
-  [[nodiscard]] DriverEvents& events() noexcept { return events_; }
+  [[nodiscard]] StreamTable& streams() noexcept { return streams_.table; }
+  [[nodiscard]] const StreamTable& streams() const noexcept { return streams_.table; }
+  [[nodiscard]] DriverEvents& events() noexcept { return streams_.events; }
+  [[nodiscard]] DriverWaits& waits() noexcept { return streams_.waits; }
+  [[nodiscard]] const DriverWaits& waits() const noexcept { return streams_.waits; }
+  [[nodiscard]] StreamArrivals& arrivals() noexcept { return streams_.arrivals; }
+  [[nodiscard]] StreamPlaces& places() noexcept { return streams_.places; }
   [[nodiscard]] Unlocker& unlocker() noexcept { return unlocker_; }
   [[nodiscard]] const Limits& limits() const noexcept { return limits_; }
   void set_limits(const Limits& limits);
@@ -161,8 +164,7 @@ class LockedPool {
   std::string policy_text_;
   mutable Lock mutex_;  // guards everything below
   PoolUnlocker unlocker_{*this};
-  StreamTable streams_;
-  DriverEvents events_;
+  DriverStreams streams_;
   std::optional<Pool> pool_;  // empty after end()
   const Location location_;   // of the memory of pool_
   Limits limits_;

@@ -8,21 +8,21 @@ namespace memlake {
 
 StreamId number_of(LockedPool& locked, const StreamName& stream, bool may_be_elsewhere) {
   StreamTable& streams = locked.streams();
-  DriverEvents& events = locked.events();
+  StreamArrivals& arrivals = locked.arrivals();
   if (stream.handle == kPerThreadStream)
-    return events.number_of({.handle = stream.handle, .device = stream.device, .thread = this_thread_number()});
-  if (stream.owner != nullptr || !is_created(stream.handle)) return events.number_of(stream);
+    return arrivals.number_of({.handle = stream.handle, .device = stream.device, .thread = this_thread_number()});
+  if (stream.owner != nullptr || !is_created(stream.handle)) return arrivals.number_of(stream);
   const std::uint64_t identity = stream_identity(*locked.given().front(), stream.handle);
   const auto known = streams.known_number_of({.handle = stream.handle, .identity = identity});
-  const StreamName located = known ? StreamName{} : events.locate(stream.handle, identity);
+  const StreamName located = known ? StreamName{} : locked.places().locate(stream.handle, identity);
   const std::size_t device = known ? streams.device_of(*known) : located.device;
   if (device == locked.devices().size() && !may_be_elsewhere)
     throw Error(ErrorKind::invalid_argument,
                 "the stream is a stream of another device than those of the pool, where the memory is; use a stream of "
                 "one of them, or the default stream");
   if (known) return *known;
-  events.make_room_for(located, [&] { return locked.pool().streams_in_use(streams.size()); });
-  return events.number_of(located);
+  arrivals.make_room_for(located, [&] { return locked.pool().streams_in_use(streams.size()); });
+  return arrivals.number_of(located);
 }
 
 StreamId number_for_free(LockedPool& locked, CUstream stream) {

@@ -15,12 +15,12 @@ namespace memlake {
 template <class Work>
 auto LockedPool::waiting(std::unique_lock<Lock>& lock, Work&& work) {
   struct Throwing {
-    DriverEvents& events;
-    Throwing(DriverEvents& of, std::optional<KnownStream> granted, bool is_refused, bool has_waited_for_devices)
-        : events(of) {
-      events.begin_throwing(granted, is_refused, has_waited_for_devices);
+    DriverWaits& waits;
+    Throwing(DriverWaits& of, std::optional<KnownStream> granted, bool is_refused, bool has_waited_for_devices)
+        : waits(of) {
+      waits.begin_throwing(granted, is_refused, has_waited_for_devices);
     }
-    ~Throwing() { events.end_throwing(); }
+    ~Throwing() { waits.end_throwing(); }
   };
   // So often an operation begins anew because it had to wait. Each time it has got further, unless other threads use
   // the same streams.
@@ -28,10 +28,10 @@ auto LockedPool::waiting(std::unique_lock<Lock>& lock, Work&& work) {
   std::optional<KnownStream> granted;
   bool is_refused = false;
   bool has_waited_for_devices = false;
-  for (int waits = 0; waits < kMostWaits; ++waits) {
+  for (int begun = 0; begun < kMostWaits; ++begun) {
     std::optional<HostWait> wait;
     try {
-      const Throwing throwing(events_, granted, is_refused, has_waited_for_devices);
+      const Throwing throwing(streams_.waits, granted, is_refused, has_waited_for_devices);
       return work();
     } catch (HostWait& thrown) {
       wait.emplace(std::move(thrown));

@@ -21,7 +21,7 @@ void StreamClock::end_epoch(StreamId stream, OfStream& of, Stamp stamp) {
 bool StreamClock::has_passed(StreamId stream, Stamp stamp) {
   OfStream& known = of(stream);
   if (stamp <= known.passed) return true;
-  if (stamp >= known.open && !events_.can_record(stream)) return false;
+  if (stamp >= known.open && !events_.progress().can_record(stream)) return false;
   end_epoch(stream, known, stamp);
   while (!known.ended.empty() && events_.is_done(known.ended.front().second)) {
     known.passed = known.ended.front().first;
@@ -32,7 +32,7 @@ bool StreamClock::has_passed(StreamId stream, Stamp stamp) {
 
 void StreamClock::look(StreamId stream) {
   OfStream& known = of(stream);
-  if (!events_.is_idle(stream)) return;
+  if (!events_.progress().is_idle(stream)) return;
   for (const auto& [stamp, ticket] : known.ended) events_.drop(ticket);
   known.ended.clear();
   known.passed = known.open++;
@@ -40,8 +40,9 @@ void StreamClock::look(StreamId stream) {
 
 StreamClock::Reuse StreamClock::known_reuse(StreamId stream, const Freed& freed, const ReuseRules& rules) const {
   if (freed.stream == stream) return Reuse::own;
-  if (rules.follow_event_dependencies && events_.is_behind(stream, freed.stream, freed.at.tick)) return Reuse::ordered;
-  return events_.was_waited_for(freed.stream, freed.at.tick) ? Reuse::seen : Reuse::none;
+  if (rules.follow_event_dependencies && events_.progress().is_behind(stream, freed.stream, freed.at.tick))
+    return Reuse::ordered;
+  return events_.progress().was_waited_for(freed.stream, freed.at.tick) ? Reuse::seen : Reuse::none;
 }
 
 StreamClock::Reuse StreamClock::reuse(StreamId stream, const Freed& freed, const ReuseRules& rules) {
@@ -53,7 +54,7 @@ StreamClock::Reuse StreamClock::reuse(StreamId stream, const Freed& freed, const
 bool StreamClock::wait(StreamId stream, Stamp stamp) {
   OfStream& known = of(stream);
   if (stamp <= known.passed) return true;
-  if (stamp >= known.open && events_.is_capturing(stream)) return false;
+  if (stamp >= known.open && events_.progress().is_capturing(stream)) return false;
   end_epoch(stream, known, stamp);
   while (stamp > known.passed) {
     if (!events_.has_point(known.ended.front().second)) return false;
@@ -69,7 +70,7 @@ void StreamClock::wait_or_refuse(const Freed& freed) {
 }
 
 void StreamClock::let_wait(StreamId waiter, StreamId stream) {
-  if (!events_.can_record(stream)) refuse_because_of_capture();
+  if (!events_.progress().can_record(stream)) refuse_because_of_capture();
   const EventSource::Ticket ticket = events_.record_point(stream);
   try {
     if (!events_.has_point(ticket)) refuse_because_of_capture();

@@ -22,7 +22,7 @@ class StreamClock {
   /// The moment of a free: an epoch of its stream, and a tick of StreamOrder.
   struct Moment {
     Stamp stamp = 0;
-    EventSource::Tick tick = 0;
+    StreamProgress::Tick tick = 0;
     /// The later of both. For merged memory the later free counts.
     [[nodiscard]] Moment later(Moment other) const {
       return {std::max(stamp, other.stamp), std::max(tick, other.tick)};
@@ -45,7 +45,7 @@ class StreamClock {
   explicit StreamClock(EventSource& events) : events_(events) {}
 
   /// The moment of a free that happens now in the order of the stream.
-  [[nodiscard]] Moment now(StreamId stream) { return {of(stream).open, events_.now()}; }
+  [[nodiscard]] Moment now(StreamId stream) { return {of(stream).open, events_.progress().now()}; }
   /// Whether the stream has passed the stamp. Asks the driver and may record an event.
   bool has_passed(StreamId stream, Stamp stamp);
   bool has_passed(const Freed& freed) { return has_passed(freed.stream, freed.at.stamp); }
@@ -54,7 +54,7 @@ class StreamClock {
     return freed.stream < streams_.size() && freed.at.stamp <= streams_[freed.stream].passed;
   }
   /// Whether a point of the stream can be recorded now, or its work is complete.
-  [[nodiscard]] bool can_ask(StreamId stream) const { return events_.can_record(stream); }
+  [[nodiscard]] bool can_ask(StreamId stream) const { return events_.progress().can_record(stream); }
   /// Finds out whether all work of the stream is complete. Records no event, because an event recorded now would hardly
   /// be complete yet.
   void look(StreamId stream);

@@ -30,7 +30,7 @@ struct CudaPoolSabotage {
   /// The driver takes a block's memory back, and the space does not notice. Mended by what should have come with it.
   [[nodiscard]] Mend free_behind_its_back(Block& block) const {
     auto& slot = CudaPoolSpace::slot_of(block);
-    slot.allocation.close(space.events_.handle_of(block.stream));
+    slot.allocation.close(space.events_.handles().handle_of(block.stream));
     space.device_->synchronize();
     return [space = &space, &slot] {
       space->live_ = space->live_ - slot.range.size;

@@ -47,13 +47,13 @@ std::unique_ptr<CudaPoolSpace::Slot> CudaPoolSpace::allocate(Bytes size, CUstrea
 
 Block* CudaPoolSpace::try_to_allocate(Attempt& attempt) {
   if (attempt.rounded > device_total_) return nullptr;  // with its padding it might not be a number any more
-  if (events_.is_capturing(attempt.request.stream))
+  if (events_.progress().is_capturing(attempt.request.stream))
     throw Error(
         ErrorKind::invalid_argument,
         "the stream is capturing a graph, and memory that CUDA's pool gives then belongs to the graph; allocate "
         "it from a graph pool, or before the capture");
   try {
-    auto slot = allocate(attempt.rounded, events_.handle_of(attempt.request.stream));
+    auto slot = allocate(attempt.rounded, events_.handles().handle_of(attempt.request.stream));
     slot->block = block_over(*slot, group_, attempt.request.stream);
     slot->block.give_back = GiveBack::with_calls;
     Slot& made = *slots_.emplace(slot->range.begin.value, std::move(slot)).first->second;
@@ -82,7 +82,7 @@ Block* CudaPoolSpace::climb(Rung rung, Attempt& attempt) {
 }
 
 void CudaPoolSpace::free_in_order(Block& block, StreamId stream) {
-  close(slot_of(block), stream, events_.handle_of(stream));
+  close(slot_of(block), stream, events_.handles().handle_of(stream));
 }
 
 void CudaPoolSpace::close(Slot& slot, StreamId stream, CUstream handle) {
@@ -97,7 +97,7 @@ void CudaPoolSpace::give_back(Block* block) {
   if (!slot.is_freed) {
     try {
       // The streams that used it have passed, so any stream will do.
-      const auto handle = events_.usable_handle_of(block->stream);
+      const auto handle = events_.handles().usable_handle_of(block->stream);
       close(slot, handle ? block->stream : StreamId{0}, handle.value_or(nullptr));
     } catch (const Error& error) {
       report_undo_failure(error);
@@ -112,9 +112,9 @@ void CudaPoolSpace::give_back(Block* block) {
 void CudaPoolSpace::trim(Bytes keep) {
   std::vector<StreamId> busy;
   for (const StreamId stream : freed_on_) {
-    if (!events_.is_idle(stream)) {
+    if (!events_.progress().is_idle(stream)) {
       busy.push_back(stream);
-    } else if (const auto handle = events_.usable_handle_of(stream)) {
+    } else if (const auto handle = events_.handles().usable_handle_of(stream)) {
       stream_synchronize(*device_, *handle);
     }
   }
@@ -123,9 +123,9 @@ void CudaPoolSpace::trim(Bytes keep) {
 }
 
 void CudaPoolSpace::release_everything() {
-  events_.prepare_device_wait();
+  events_.waits().prepare_device_wait();
   // Streams of other contexts than the primary one are not covered by that.
-  for (const StreamId stream : freed_on_) static_cast<void>(events_.wait_for_stream(stream));
+  for (const StreamId stream : freed_on_) static_cast<void>(events_.waits().wait_for_stream(stream));
   device_->synchronize();
   freed_on_.clear();
   ++synchronisations_;

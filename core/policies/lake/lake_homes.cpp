@@ -70,7 +70,7 @@ std::size_t LakeHomes::next_home(const std::vector<Bytes>& made, StreamId stream
   const std::size_t last = homes_.size() - 1;
   std::size_t best = last;
   if (options_.placement == Placement::near) {
-    best = std::min(events_.device_of(stream), last);
+    best = std::min(events_.handles().device_of(stream), last);
     if (has_room(best)) return best;
   }
   if (options_.placement == Placement::balance) {

@@ -81,7 +81,7 @@ Block* LakeSpace::climb(Rung rung, Attempt& attempt) {
   switch (rung) {
     case Rung::search_ordered:
       gatherer_.reap();
-      events_.look_at_ends();
+      events_.progress().find_complete_ends();
       if (Fit fit = find_ordered(size, stream);
           fit.run != nullptr || (fit = find_unused(size, stream)).run != nullptr) {
         waits_.let_wait(stream, *fit.run);
@@ -117,7 +117,9 @@ Block* LakeSpace::climb(Rung rung, Attempt& attempt) {
 const Lane* LakeSpace::shared_lane_of(StreamId owner, StreamId stream) const {
   if (owner == stream) return nullptr;
   // There may be room on the stream's own device.
-  if (options_.placement == Placement::near && events_.device_of(owner) != events_.device_of(stream)) return nullptr;
+  if (options_.placement == Placement::near &&
+      events_.handles().device_of(owner) != events_.handles().device_of(stream))
+    return nullptr;
   return map_.known_lane(owner, false);
 }
 
@@ -144,12 +146,12 @@ Fit LakeSpace::find_unused(Bytes size, StreamId stream) {
        --steps) {
     next_unused_ = (next_unused_ + 1) % map_.stream_count();
     const auto owner = static_cast<StreamId>(next_unused_);
-    const Lane* lane = events_.is_unused_for_long(owner) ? shared_lane_of(owner, stream) : nullptr;
+    const Lane* lane = events_.handles().is_unused_for_long(owner) ? shared_lane_of(owner, stream) : nullptr;
     if (lane == nullptr) continue;
     const Fit fit = fit_in(*lane, size);
     if (fit.run == nullptr) continue;
     ++questions;
-    if (events_.has_passed_all(owner)) return fit;
+    if (events_.progress().has_passed_all(owner)) return fit;
   }
   return {};
 }
@@ -179,7 +181,7 @@ LakeBlock* LakeSpace::find_spilled(Bytes size, StreamId stream) const {
 
 std::function<bool(StreamId)> LakeSpace::can_await() const {
   return [this, known = std::vector<std::optional<bool>>(map_.stream_count())](StreamId stream) mutable {
-    if (!known[stream]) known[stream] = events_.can_record(stream);
+    if (!known[stream]) known[stream] = events_.progress().can_record(stream);
     return *known[stream];
   };
 }

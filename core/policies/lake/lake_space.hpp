@@ -82,7 +82,8 @@ class LakeSpace final : public Space,
   [[nodiscard]] std::function<bool(const LakeBlock&)> is_known_passed() const;
   /// Whether a request of `stream` may use the run now, if necessary behind a wait on the device.
   [[nodiscard]] bool can_use(const LakeBlock& run, StreamId stream) const {
-    return run.stream == stream || waits_.clock.is_known_passed(run.freed()) || events_.can_record(run.stream);
+    return run.stream == stream || waits_.clock.is_known_passed(run.freed()) ||
+           events_.progress().can_record(run.stream);
   }
   /// The lane of another stream whose memory may serve the stream before the space grows; null if there is none.
   [[nodiscard]] const Lane* shared_lane_of(StreamId owner, StreamId stream) const;

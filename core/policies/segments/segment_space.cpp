@@ -93,12 +93,12 @@ void SegmentSpace::shrink_to(Bytes keep, bool may_wait) {
   std::vector<Block*> victims;
   rules_->choose_everything(blocks_, victims);
   const bool has_plain = std::ranges::any_of(victims, is_plain);
-  const bool keeps_plain = !may_wait && has_plain && events_.is_any_busy();
-  if (may_wait && has_plain) events_.prepare_device_wait();
+  const bool keeps_plain = !may_wait && has_plain && events_.progress().is_any_busy();
+  if (may_wait && has_plain) events_.waits().prepare_device_wait();
   for (Block* block : victims) {
     if (ledger_.held() <= keep) return;
     if (keeps_plain && is_plain(block)) continue;
-    if (!may_wait && !events_.is_idle(block->stream)) continue;
+    if (!may_wait && !events_.progress().is_idle(block->stream)) continue;
     const Bytes most = ledger_.held() - keep;
     if (block->memory->is_expandable()) {
       unmap(block, most);
@@ -242,7 +242,7 @@ Block* SegmentSpace::map(Block* unmapped, Bytes size) {
 }
 
 void SegmentSpace::release(const std::vector<Block*>& victims) {
-  if (std::ranges::any_of(victims, is_plain)) events_.prepare_device_wait();
+  if (std::ranges::any_of(victims, is_plain)) events_.waits().prepare_device_wait();
   for (Block* block : victims) {
     if (!block->memory->is_expandable()) {
       release_segment(block);
@@ -276,7 +276,7 @@ void SegmentSpace::unmap(Block* block, Bytes most) {
   if (const Bytes part{most.count / segment.page.count * segment.page.count}; part < unmapped.size)
     unmapped = {unmapped.begin + (unmapped.size - part), part};
   if (unmapped.size.count == 0) return;
-  if (!events_.wait_for_stream(block->stream)) return;  // its own work may still be running on these pages
+  if (!events_.waits().wait_for_stream(block->stream)) return;  // its own work may still be running on these pages
   segment.unmap(unmapped);
   ledger_.subtract(unmapped.size);
   watch_.holds_less(unmapped.size, block->group->is_small);

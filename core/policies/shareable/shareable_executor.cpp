@@ -79,7 +79,7 @@ std::vector<std::size_t> ShareableSpace::device_order(StreamId stream) const {
   std::vector<std::size_t> order(devices_.size());
   std::iota(order.begin(), order.end(), 0);
   if (options_.placement == Placement::near) {
-    const std::size_t near = std::min(events_.device_of(stream), order.size() - 1);
+    const std::size_t near = std::min(events_.handles().device_of(stream), order.size() - 1);
     std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(near),
                 order.begin() + static_cast<std::ptrdiff_t>(near) + 1);
   }

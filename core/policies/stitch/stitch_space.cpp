@@ -314,7 +314,7 @@ bool StitchSpace::release_for_small(Bytes size) {
 bool StitchSpace::release(Block* block, Bytes size) {
   const AddressRange run{block->address + (block->size - size), size};
   // Its own work may still be running on these chunks.
-  if (!events_.wait_for_stream(block->stream)) return false;
+  if (!events_.waits().wait_for_stream(block->stream)) return false;
   if (!views_.evict_over(PrimitiveBlocks::segment_of(*block), run)) return false;
   blocks_.release(block, run);
   ledger_.subtract(size);
@@ -326,7 +326,7 @@ void StitchSpace::trim(Bytes keep) {
   for (Block* block : free_blocks()) {
     const Bytes most{ledger_.held().excess_over(keep).count / blocks_.chunk().count * blocks_.chunk().count};
     if (most.count == 0) break;
-    if (!events_.is_idle(block->stream)) continue;
+    if (!events_.progress().is_idle(block->stream)) continue;
     release(block, std::min(block->size, most));
   }
   shrink_small(keep, false);

@@ -87,7 +87,7 @@ void ViewCache::withdraw(StitchedView& view, Key key) {
 
 bool ViewCache::evict(StitchedView& view) {
   // The stream's work may still be running at these addresses.
-  if (!events_.wait_for_stream(view.block.stream)) return false;
+  if (!events_.waits().wait_for_stream(view.block.stream)) return false;
   const Key key = key_of(view);
   const std::vector<StitchedView::Part> parts = view.parts;
   view.shorten({0});
@@ -103,7 +103,7 @@ bool ViewCache::evict(StitchedView& view) {
 }
 
 bool ViewCache::shorten(StitchedView& view) {
-  if (!events_.wait_for_stream(view.block.stream)) return false;
+  if (!events_.waits().wait_for_stream(view.block.stream)) return false;
   const Bytes before = view.range.size;
   const std::vector<StitchedView::Part> parts = view.parts;
   view.shorten(view.block.size);
