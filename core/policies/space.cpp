@@ -1,55 +1,14 @@
 #include "policies/space.hpp"
 
-#include <algorithm>
-#include <exception>
-
 #include "base/error.hpp"
-#include "base/host_memory.hpp"
-#include "base/undo_failure.hpp"
-#include "vmm/access.hpp"
 
 namespace memlake {
 
-namespace {
-
-/// Those of `some` that `others` lacks.
-Devices without(const Devices& some, const Devices& others) {
-  Devices left;
-  for (const auto& device : some) {
-    const auto is_same = [&](const auto& other) { return other->ordinal() == device->ordinal(); };
-    if (std::ranges::none_of(others, is_same)) left.push_back(device);
-  }
-  return left;
-}
-
-/// Changes the rights of the devices everywhere, or nowhere.
-void change_rights(Driver& driver, const std::vector<AddressRange>& ranges, const Devices& devices,
-                   CUmemAccess_flags before, CUmemAccess_flags after) {
-  if (devices.empty()) return;
-  std::size_t changed = 0;
-  try {
-    for (; changed < ranges.size(); ++changed) set_access(driver, ranges[changed], devices, after);
-  } catch (...) {
-    // The one that failed, too: its rights are unknown.
-    for (std::size_t i = 0; i <= changed; ++i) {
-      try {
-        set_access(driver, ranges[i], devices, before);
-      } catch (const Error& error) {
-        report_undo_failure(error);
-      }
-    }
-    throw;
-  }
-}
-
-}  // namespace
-
-void Space::set_peers(Devices peers) {
-  const Devices own(accessors_.begin(), accessors_.begin() + static_cast<std::ptrdiff_t>(own_count_));
-  const Devices before = this->peers();
-  peers = without(peers, own);
-  const Devices added = without(peers, before);
-  const Devices removed = without(before, peers);
+void Space::set_peers(const Devices& peers) {
+  const Devices before = reach_.peers();
+  const Devices after = reach_.without_own(peers);
+  const Devices added = without(after, before);
+  const Devices removed = without(before, after);
   if (!added.empty() || !removed.empty()) {
     if (facets_.peer_access == nullptr)
       throw Error(
@@ -58,27 +17,7 @@ void Space::set_peers(Devices peers) {
           "pool; use the policy lake, expandable or driver");
     facets_.peer_access->change_access(added, removed);
   }
-  accessors_.resize(own_count_);
-  accessors_.insert(accessors_.end(), peers.begin(), peers.end());
-}
-
-Bytes Space::free_outside() const {
-  if (location_ != Location::device) return free_host_memory();
-  Bytes sum{0};
-  for (std::size_t i = 0; i < own_count_; ++i) sum = sum + accessors_[i]->free_memory();
-  return sum;
-}
-
-void Space::change_rights_of(const std::vector<AddressRange>& mappings, const Devices& added, const Devices& removed) {
-  Driver& driver = device_->driver();
-  change_rights(driver, mappings, added, CU_MEM_ACCESS_FLAGS_PROT_NONE, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-  try {
-    change_rights(driver, mappings, removed, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CU_MEM_ACCESS_FLAGS_PROT_NONE);
-  } catch (...) {
-    const std::exception_ptr error = std::current_exception();
-    change_rights(driver, mappings, added, CU_MEM_ACCESS_FLAGS_PROT_READWRITE, CU_MEM_ACCESS_FLAGS_PROT_NONE);
-    std::rethrow_exception(error);
-  }
+  reach_.set_peers(after);
 }
 
 }  // namespace memlake

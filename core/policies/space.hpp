@@ -17,6 +17,7 @@
 #include "policies/invariant_report.hpp"
 #include "policies/ladder.hpp"
 #include "policies/outlook.hpp"
+#include "policies/space_devices.hpp"
 #include "streams/event_source.hpp"
 #include "supply/graph_pool.hpp"
 #include "supply/ledger.hpp"
@@ -32,12 +33,7 @@ class Space {
       : Space({device}, device->total_memory(), events, Ledger(std::move(budget))) {}
   /// `total`: the memory of all devices. `ledger`: has the budget of the pool.
   Space(Devices devices, Bytes total, EventSource& events, Ledger ledger)
-      : device_(devices.front()),
-        events_(events),
-        device_total_(total),
-        ledger_(std::move(ledger)),
-        accessors_(std::move(devices)),
-        own_count_(accessors_.size()) {}
+      : device_(devices.front()), events_(events), ledger_(std::move(ledger)), reach_(std::move(devices), total) {}
   Space(const Space&) = delete;
   Space& operator=(const Space&) = delete;
   virtual ~Space() = default;
@@ -73,15 +69,7 @@ class Space {
 
   /// Gives these devices, and no others except its own, access to its present and future memory. Error(config) if the
   /// policy's memory has no access rights per pool. pre: devices of the same driver that can reach the memory.
-  void set_peers(Devices peers);
-  /// The devices beside its own that may read and write the memory.
-  [[nodiscard]] Devices peers() const {
-    const auto& all = accessors();
-    return {all.begin() + static_cast<std::ptrdiff_t>(own_count_), all.end()};
-  }
-
-  /// The memory that is free on its devices, or on the host, for any program.
-  [[nodiscard]] Bytes free_outside() const;
+  void set_peers(const Devices& peers);
 
   /// A number that changes when other chunks are mapped at the block's addresses.
   [[nodiscard]] virtual std::uint64_t generation(const Block& block) const = 0;
@@ -107,12 +95,10 @@ class Space {
     ledger_.reset_spilled_peak();
     if (facets_.driver_counts != nullptr) facets_.driver_counts->reset_held_peak();
   }
-  [[nodiscard]] Bytes device_total() const { return device_total_; }
-  /// The number of devices that its memory lies on.
-  [[nodiscard]] std::size_t device_count() const { return own_count_; }
+  /// The devices that its memory lies on, and those that may reach it.
+  [[nodiscard]] const SpaceDevices& devices() const { return reach_; }
 
   [[nodiscard]] const Facets& facets() const { return facets_; }
-  [[nodiscard]] Location location() const { return location_; }
 
   /// The name of its policy, for messages; "" if the registry did not make it. `name` must stay valid.
   [[nodiscard]] const char* policy_name() const { return policy_name_; }
@@ -136,7 +122,7 @@ class Space {
  protected:
   /// The new memory that the limit and the driver still allow.
   [[nodiscard]] Bytes room_within(Bytes device_free) const {
-    const Bytes most = std::min(ledger_.most(), device_total_);
+    const Bytes most = std::min(ledger_.most(), reach_.total());
     return std::min(most.excess_over(ledger_.held()), device_free);
   }
   /// The need of a policy that adds `more` to all that the pool holds.
@@ -144,29 +130,15 @@ class Space {
     const Bytes held = ledger_.elsewhere() + ledger_.held() + ledger_.promised();
     return {alone, more, checked_add(held, more).value_or(Budget::kUnlimited), from_driver};
   }
-  /// Changes the rights of devices on these mappings; all or nothing.
-  void change_rights_of(const std::vector<AddressRange>& mappings, const Devices& added, const Devices& removed);
-  /// The devices that may read and write the memory.
-  [[nodiscard]] const Devices& accessors() const {
-    // A peer that was closed needs no access, and its driver would refuse to give it.
-    const auto peers = accessors_.begin() + static_cast<std::ptrdiff_t>(own_count_);
-    accessors_.erase(std::remove_if(peers, accessors_.end(), [](const auto& peer) { return !peer->is_open(); }),
-                     accessors_.end());
-    return accessors_;
-  }
-
   std::shared_ptr<Device> device_;
   EventSource& events_;
-  const Bytes device_total_;
   mutable Ledger ledger_;  // mutable: ledger() updates it if the driver counts the memory
-  Facets facets_;          // set by the constructor of the space
-  Location location_ = Location::device;
+  SpaceDevices reach_;
+  Facets facets_;                 // set by the constructor of the space
   Unlocker* unlocker_ = nullptr;  ///< null if the pool has no lock
   Watch watch_;
 
  private:
-  mutable Devices accessors_;  // its own, then its peers
-  std::size_t own_count_;
   std::uint16_t number_ = 0;
   std::size_t device_number_ = 0;
   std::shared_ptr<GraphPool> graph_pool_;

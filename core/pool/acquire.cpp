@@ -138,7 +138,7 @@ Block* Pool::climb(Space& space, Attempt& attempt, RequestRow* row) {
 
 bool Pool::release_in_others(const Space& space, const Attempt& attempt) {
   // What is in use stays, so a refusal that is certain leaves what is cached as it is.
-  const Bytes most = std::min(spaces_.budget()->limit, spaces_.policy().device_total());
+  const Bytes most = std::min(spaces_.budget()->limit, spaces_.policy().devices().total());
   if (figures_.active() + attempt.rounded > most) return false;
   Bytes gained = spaces_.held().now;
   release_ended_graphs(true);
@@ -153,7 +153,7 @@ bool Pool::release_in_others(const Space& space, const Attempt& attempt) {
     const Bytes lacking = attempt.rounded - gained;
     other->trim(before.excess_over(lacking));
     // Chunks are not cut, so what fits may have been too little. A space on one of several devices needs memory there.
-    const bool needs_one_device = space.device_count() > 1 && space.facets().several_places == nullptr;
+    const bool needs_one_device = space.devices().count() > 1 && space.facets().several_places == nullptr;
     if (needs_one_device || before - other->ledger().held() < lacking) other->release_everything();
     gained = gained + (before - other->ledger().held());
   }

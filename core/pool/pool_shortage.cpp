@@ -10,7 +10,7 @@ namespace memlake {
 Shortage Pool::shortage(std::optional<Bytes> device_free) const {
   Shortage shortage;
   shortage.held = spaces_.held().now;
-  shortage.device_total = spaces_.policy().device_total();
+  shortage.device_total = spaces_.policy().devices().total();
   const Bytes alone = shortage.device_total.excess_over(shortage.held);
   shortage.device_free = device_free.value_or(alone);
   shortage.held_on_host = spaces_.spilled().now;
@@ -21,8 +21,8 @@ Shortage Pool::shortage(std::optional<Bytes> device_free) const {
   shortage.largest_contiguous = spaces_.largest_free();
   shortage.limits.limit = spaces_.budget()->limit;
   shortage.policy = spaces_.policy().policy_name();
-  shortage.location = spaces_.policy().location();
-  shortage.device_count = spaces_.policy().device_count();
+  shortage.location = spaces_.policy().devices().location();
+  shortage.device_count = spaces_.policy().devices().count();
   for (const auto& [stream, bytes] : pending_.bytes_by_stream()) shortage.pending_on.push_back({stream, bytes});
   if (refusal_.space == nullptr) return shortage;
   const Attempt& attempt = refusal_.attempt;

@@ -24,7 +24,7 @@ Space& PoolSpaces::add(std::unique_ptr<Space> space, bool is_default) {
   const StreamReuse* policys = policy().facets().reuse;
   if (StreamReuse* reuse = space->facets().reuse)
     reuse->set_reuse_rules(policys == nullptr ? ReuseRules{false, false, false} : policys->reuse_rules());
-  space->set_peers(policy().peers());
+  space->set_peers(policy().devices().peers());
   spaces_.reserve(spaces_.size() + 1);
   if (number == by_number_.end()) number = by_number_.insert(number, nullptr);
   *number = space.get();
@@ -94,7 +94,7 @@ void PoolSpaces::set_reuse_rules(const ReuseRules& rules) {
 }
 
 void PoolSpaces::set_peers(const Devices& peers) {
-  const auto before = policy().peers();
+  const auto before = policy().devices().peers();
   std::size_t changed = 0;
   try {
     for (; changed < spaces_.size(); ++changed) spaces_[changed]->set_peers(peers);

@@ -59,7 +59,7 @@ std::vector<std::pair<std::size_t, Bytes>> Lease::pieces() const {
 
 bool Lease::is_of_host_pool() const {
   const auto lock = lock_open();
-  return pool_->locked_.pool().spaces().policy().location() != Location::device;
+  return pool_->locked_.pool().spaces().policy().devices().location() != Location::device;
 }
 
 std::vector<MappedPart> Lease::handles() const {
@@ -130,14 +130,14 @@ void Lease::free_locked(StreamId stream) {
   LockedPool& locked = pool_->locked_;
   if (!locked.can_undo() || !locked.is_open()) return;
   locked.pool().free(block_, stream);
-  locked.streams().touch(stream, locked.events().progress().now());
+  locked.streams().table.touch(stream, locked.streams().events.progress().now());
 }
 
 void Lease::free_dropped_locked(StreamId stream) {
   LockedPool& locked = pool_->locked_;
   if (!locked.can_undo() || !locked.is_open()) return;
   locked.pool().free_finally(block_, stream, false);
-  locked.streams().touch(stream, locked.events().progress().now());
+  locked.streams().table.touch(stream, locked.streams().events.progress().now());
 }
 
 void Lease::free_dropped(StreamId stream) {
@@ -184,7 +184,7 @@ bool Lease::close(KnownStream stream) {
     if (block_ != nullptr) {
       pool_->locked_.require_usable();
       pool_->locked_.with_lock([&] {
-        is_current = pool_->locked_.streams().is_current(stream);
+        is_current = pool_->locked_.streams().table.is_current(stream);
         if (is_current) give_up(stream.number);
       });
     }

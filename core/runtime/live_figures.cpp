@@ -15,7 +15,7 @@ LiveStats LiveFigures::stats() const {
   LiveStats stats = totals_now();
   stats.largest_free = locked_.pool().spaces().largest_free();
   stats.segment_count = locked_.pool().spaces().segment_count();
-  if (locked_.pool().spaces().policy().location() == Location::device)
+  if (locked_.pool().spaces().policy().devices().location() == Location::device)
     for (const auto& held : locked_.pool().spaces().budget()->held_on)
       stats.held_on.push_back({held.load(std::memory_order_relaxed)});
   for (std::size_t i = 0; i < call_names.size(); ++i)
@@ -44,7 +44,7 @@ LiveStats LiveFigures::totals_now() const {
   stats.live_count = stats.pool.allocations - stats.pool.frees;
   if (const PolicyCounters* counters = locked_.pool().spaces().policy().facets().counters)
     stats.policy_counters = counters->counters();
-  stats.host_waits = locked_.waits().count();
+  stats.host_waits = locked_.streams().waits.count();
   stats.modelled_us = locked_.counting().modelled_us();
   return stats;
 }
@@ -70,7 +70,7 @@ void LiveFigures::add_blocks_to(LiveStats& stats) const {
     }
   });
   for (auto& [number, of] : streams) {
-    of.stream = locked_.streams().handle_of(number);
+    of.stream = locked_.streams().table.handle_of(number);
     if (of.live.count + of.pending.count + of.free.count > 0) stats.streams.push_back(of);
   }
 }
@@ -86,24 +86,24 @@ Snapshot LiveFigures::snapshot() const {
       std::vector<std::pair<std::size_t, Bytes>> pieces;
       if (has_memory) pieces = pieces_of(space, block, block.size);
       std::uint64_t on_host = 0;
-      if (space.location() == Location::device)
+      if (space.devices().location() == Location::device)
         for (const auto& [device, size] : pieces) on_host += device == locked_.devices().size() ? size.count : 0;
-      snapshot.blocks.push_back(
-          {.segment = block.memory->range.begin.value,
-           .segment_size = block.memory->range.size.count,
-           .page = block.memory->page.count,
-           .address = block.address.value,
-           .size = block.size.count,
-           .requested = is_used ? block.requested.count : 0,
-           .stream = reinterpret_cast<std::uint64_t>(locked_.streams().handle_of(is_used ? block.user : block.stream)),
-           .state = static_cast<std::uint64_t>(block.state),
-           .is_small = block.group->is_small ? 1u : 0u,
-           .id = is_used ? block.id : 0,
-           .on_host = on_host,
-           .graph_pool_first = graph_pool.first,
-           .graph_pool_second = graph_pool.second,
-           .first_piece = pieces.empty() ? 0 : snapshot.pieces.size(),
-           .piece_count = pieces.size()});
+      snapshot.blocks.push_back({.segment = block.memory->range.begin.value,
+                                 .segment_size = block.memory->range.size.count,
+                                 .page = block.memory->page.count,
+                                 .address = block.address.value,
+                                 .size = block.size.count,
+                                 .requested = is_used ? block.requested.count : 0,
+                                 .stream = reinterpret_cast<std::uint64_t>(
+                                     locked_.streams().table.handle_of(is_used ? block.user : block.stream)),
+                                 .state = static_cast<std::uint64_t>(block.state),
+                                 .is_small = block.group->is_small ? 1u : 0u,
+                                 .id = is_used ? block.id : 0,
+                                 .on_host = on_host,
+                                 .graph_pool_first = graph_pool.first,
+                                 .graph_pool_second = graph_pool.second,
+                                 .first_piece = pieces.empty() ? 0 : snapshot.pieces.size(),
+                                 .piece_count = pieces.size()});
       for (const auto& [device, size] : pieces) snapshot.pieces.push_back({device, size.count});
     };
     for (const auto& space : locked_.pool().spaces()) {
@@ -111,7 +111,7 @@ Snapshot LiveFigures::snapshot() const {
       if (const UseOrder* order = space->facets().use_order)
         for (const UseOrder::Idle& idle : order->least_recently_used())
           snapshot.idle.push_back({idle.range.begin.value, idle.range.size.count,
-                                   reinterpret_cast<std::uint64_t>(locked_.streams().handle_of(idle.stream))});
+                                   reinterpret_cast<std::uint64_t>(locked_.streams().table.handle_of(idle.stream))});
     }
   }
   std::ranges::sort(snapshot.blocks, {}, &BlockRecord::address);
@@ -126,7 +126,7 @@ std::vector<FoundBlock> LiveFigures::blocks() const {
       space->for_each([&](const Block& block) {
         const bool has_memory = block.state == BlockState::live || block.state == BlockState::pending ||
                                 block.state == BlockState::free || block.state == BlockState::claimed;
-        if (has_memory) blocks.push_back(found_block(locked_.streams(), *space, block));
+        if (has_memory) blocks.push_back(found_block(locked_.streams().table, *space, block));
       });
   }
   std::ranges::sort(blocks, {}, [](const FoundBlock& block) { return block.range.begin; });

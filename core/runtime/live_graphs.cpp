@@ -38,7 +38,7 @@ void LiveGraphs::use(GraphPoolId id) {
 
 std::uint64_t LiveGraphs::begin_requests(GraphPoolId id, RequestFilter takes) {
   auto lock = locked_.open_lock();
-  if (locked_.pool().spaces().policy().location() != Location::device)
+  if (locked_.pool().spaces().policy().devices().location() != Location::device)
     throw Error(ErrorKind::config,
                 "the memory of this pool lies on the host, and graph pools have memory of a device; use a pool with "
                 "location=\"device\"");
@@ -46,14 +46,14 @@ std::uint64_t LiveGraphs::begin_requests(GraphPoolId id, RequestFilter takes) {
   routes_.reserve(routes_.size() + 1);
   locked_.pool().graphs().use(id);
   routes_.push_back({++routes_made_, id, std::move(takes)});
-  locked_.waits().expect_captures(true);
+  locked_.streams().waits.expect_captures(true);
   return routes_made_;
 }
 
 void LiveGraphs::end_requests(std::uint64_t number) {
   locked_.with_lock([&] {
     std::erase_if(routes_, [&](const Route& route) { return route.number == number; });
-    locked_.waits().expect_captures(!routes_.empty());
+    locked_.streams().waits.expect_captures(!routes_.empty());
   });
 }
 
@@ -64,7 +64,7 @@ void LiveGraphs::end_requests(GraphPoolId id) {
   if (latest == routes_.rend())
     throw Error(ErrorKind::invalid_argument, "no requests go to the graph pool " + id.text() + "; that ended before");
   routes_.erase(std::next(latest).base());
-  locked_.waits().expect_captures(!routes_.empty());
+  locked_.streams().waits.expect_captures(!routes_.empty());
 }
 
 void LiveGraphs::release(GraphPoolId id, bool may_wait) {
@@ -117,11 +117,12 @@ void LiveGraphs::set_captured(GraphPoolId id, bool is_captured) {
 }
 
 Space& LiveGraphs::space_for(GraphPoolId id, StreamId stream) {
-  const std::size_t device = locked_.streams().device_of(stream);
-  if (!locked_.pool().graphs().find(id)->is_captured && stream != 0 && locked_.events().progress().is_capturing(stream))
+  const std::size_t device = locked_.streams().table.device_of(stream);
+  if (!locked_.pool().graphs().find(id)->is_captured && stream != 0 &&
+      locked_.streams().events.progress().is_capturing(stream))
     locked_.pool().graphs().set_captured(id, true);
   return locked_.pool().graphs().space(id, device, [&](std::shared_ptr<GraphPool> graph_pool) {
-    return make_graph_space(locked_.pool().spaces().policy(), locked_.devices(), device, locked_.events(),
+    return make_graph_space(locked_.pool().spaces().policy(), locked_.devices(), device, locked_.streams().events,
                             std::move(graph_pool));
   });
 }

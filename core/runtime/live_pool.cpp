@@ -38,7 +38,7 @@ Bytes LivePool::trim(Bytes keep) {
   };
   const Bytes before = all();
   pool.trim(keep);
-  locked_.events().shrink();
+  locked_.streams().events.shrink();
   return before - all();
 }
 
@@ -60,7 +60,7 @@ void LivePool::close() {
 
 std::size_t LivePool::stream_count() const {
   const auto lock = locked_.open_lock();
-  return locked_.streams().size();
+  return locked_.streams().table.size();
 }
 
 std::optional<std::string> LivePool::find_broken_invariant() const {

@@ -60,7 +60,7 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
   KnownStream known_stream(const StreamName& stream);
   /// The program destroys no stream of another library while the pool exists: the pool uses their handles at any time.
   /// Callers that know their memory by its address promise that. pre: no other thread knows the pool yet.
-  void promise_lasting_streams() { locked_.streams().promise_lasting_streams(); }
+  void promise_lasting_streams() { locked_.streams().table.promise_lasting_streams(); }
   /// The number of streams in its tables: those that exist, and those that have ended and may still have work.
   [[nodiscard]] std::size_t stream_count() const;
 

@@ -12,7 +12,7 @@ namespace memlake {
 
 KnownStream LivePool::known_stream(const StreamName& stream) {
   const auto lock = locked_.open_lock();
-  return locked_.streams().known(number_of(locked_, stream));
+  return locked_.streams().table.known(number_of(locked_, stream));
 }
 
 std::optional<Lease> LivePool::lease_at_once(Bytes requested) {
@@ -21,7 +21,7 @@ std::optional<Lease> LivePool::lease_at_once(Bytes requested) {
   if (!lock || graphs_.pool_for(nullptr)) return std::nullopt;
   Block* block = locked_.pool().take_at_once(requested, 0);
   if (block == nullptr) return std::nullopt;
-  return Lease(shared_from_this(), block, requested, locked_.streams().known(0), sharing_.is_default());
+  return Lease(shared_from_this(), block, requested, locked_.streams().table.known(0), sharing_.is_default());
 }
 
 std::optional<Lease> LivePool::lease_free_block(Bytes requested, KnownStream stream) {
@@ -35,17 +35,17 @@ std::optional<Lease> LivePool::lease_free_block(Bytes requested, CUstream stream
   StreamName name{.handle = stream};
   if (is_created(stream)) name.identity = stream_identity(*locked_.given().front(), stream);
   if (stream == kPerThreadStream) name.thread = this_thread_number();
-  const auto number = locked_.streams().known_number_of(name);
+  const auto number = locked_.streams().table.known_number_of(name);
   // A stream of another device, to which memory was freed, gets no memory: allocate() says why.
-  if (!number || locked_.streams().device_of(*number) == locked_.devices().size()) return std::nullopt;
-  return lease_free_block_locked(lock, requested, locked_.streams().known(*number));
+  if (!number || locked_.streams().table.device_of(*number) == locked_.devices().size()) return std::nullopt;
+  return lease_free_block_locked(lock, requested, locked_.streams().table.known(*number));
 }
 
 std::optional<Lease> LivePool::lease_free_block_locked(std::unique_lock<Lock>& lock, Bytes requested,
                                                        KnownStream stream) {
-  StreamTable& streams = locked_.streams();
+  StreamTable& streams = locked_.streams().table;
   if (!streams.is_current(stream) || graphs_.pool_for(streams.handle_of(stream.number))) return std::nullopt;
-  DriverEvents& events = locked_.events();
+  DriverEvents& events = locked_.streams().events;
   const Naming naming(events.handles(), stream.number);
   // The answer notes the end of a stream that is gone.
   if (stream.number != 0 && (events.progress().is_capturing(stream.number) || !streams.is_current(stream)))
@@ -63,7 +63,7 @@ std::optional<Lease> LivePool::allocate(Bytes requested, const StreamName& strea
   const bool captures = is_capturing(locked_, stream);
   auto lock = locked_.open_lock();
   const StreamId number = locked_.waiting(lock, [&] { return number_of(locked_, stream); });
-  const Naming naming(locked_.events().handles(), number);
+  const Naming naming(locked_.streams().events.handles(), number);
   const auto choose = [&]() -> Space& {
     const auto graph_pool = graphs_.pool_for(stream.handle);
     const bool wants_shareable = is_shareable.value_or(sharing_.is_default() && !graph_pool);
@@ -82,11 +82,12 @@ std::optional<Lease> LivePool::allocate(Bytes requested, const StreamName& strea
   };
   if (requested.count == 0) {
     choose();
-    return Lease(shared_from_this(), locked_.streams().known(number));
+    return Lease(shared_from_this(), locked_.streams().table.known(number));
   }
   Block* block = serve_with_waits(locked_, sharing_, lock, choose, requested, number);
   if (block != nullptr)
-    return Lease(shared_from_this(), block, requested, locked_.streams().known(number), sharing_.is_exportable(*block));
+    return Lease(shared_from_this(), block, requested, locked_.streams().table.known(number),
+                 sharing_.is_exportable(*block));
   shortage = locked_.shortage();
   return std::nullopt;
 }
@@ -98,7 +99,7 @@ bool LivePool::preallocate(Bytes size, const StreamName& stream, Shortage& short
         "the stream is capturing a graph, so no memory can be taken for it in advance; do it before the capture");
   auto lock = locked_.open_lock();
   const StreamId number = locked_.waiting(lock, [&] { return number_of(locked_, stream); });
-  const Naming naming(locked_.events().handles(), number);
+  const Naming naming(locked_.streams().events.handles(), number);
   RequestRow row;
   const auto attempt = [&] { return locked_.pool().preallocate(size, number, &row); };
   if (size.count == 0 || sharing_.without_refused_features([&] { return locked_.waiting(lock, attempt); })) {

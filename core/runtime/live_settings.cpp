@@ -68,7 +68,7 @@ void LiveSettings::change_peers(const Devices& peers) {
   const auto lock = locked_.open_lock();
   locked_.wait_for_unlocked_scopes();  // what is being mapped would miss the change
   locked_.require_open();
-  const RelaxedCapture relaxed(locked_.events().driver());
+  const RelaxedCapture relaxed(locked_.streams().events.driver());
   for (const auto& peer : peers) peer->context();
   locked_.pool().spaces().set_peers(locked_.counted(peers));
 }
@@ -78,7 +78,7 @@ Devices LiveSettings::peers() const {
   const auto lock = locked_.lock_if_open();
   if (!lock) return peers;
   // The devices as the library knows them, without this pool's counting.
-  for (const auto& peer : locked_.pool().spaces().policy().peers())
+  for (const auto& peer : locked_.pool().spaces().policy().devices().peers())
     peers.push_back(peer->library().device(peer->ordinal()));
   return peers;
 }

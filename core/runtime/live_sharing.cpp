@@ -35,8 +35,8 @@ LiveSharing::LiveSharing(LockedPool& locked, const Sharing& sharing) : locked_(l
 }
 
 ShareableSpace& LiveSharing::add_space(const ShareableOptions& options, bool is_default) {
-  auto space =
-      std::make_unique<ShareableSpace>(locked_.devices(), options, locked_.events(), locked_.pool().spaces().budget());
+  auto space = std::make_unique<ShareableSpace>(locked_.devices(), options, locked_.streams().events,
+                                                locked_.pool().spaces().budget());
   space->set_unlocker(locked_.unlocker());
   ShareableSpace& added = *space;
   locked_.pool().spaces().add(std::move(space), is_default);
@@ -96,7 +96,7 @@ std::vector<ExportedBlock> LiveSharing::export_blocks(const std::vector<const Bl
   for (const Block* block : blocks)
     if (exporting_space(*block) == nullptr)
       throw Error(ErrorKind::invalid_argument,
-                  why_not_exported(locked_.devices(), locked_.pool().spaces().policy().location()));
+                  why_not_exported(locked_.devices(), locked_.pool().spaces().policy().devices().location()));
   std::vector<ExportedBlock> exported;
   exported.reserve(blocks.size());
   for (const Block* block : blocks)

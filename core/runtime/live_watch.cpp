@@ -30,7 +30,7 @@ LiveCounts LiveFigures::numbers() const {
   numbers.device_allocations =
       successes(locked_.counting(), {Call::cuMemCreate, Call::cuMemAlloc, Call::cuMemAllocFromPoolAsync});
   numbers.device_frees = successes(locked_.counting(), {Call::cuMemRelease, Call::cuMemFree, Call::cuMemFreeAsync});
-  numbers.host_waits = locked_.waits().count();
+  numbers.host_waits = locked_.streams().waits.count();
   return numbers;
 }
 
@@ -81,7 +81,7 @@ void LiveFigures::observe(std::function<void(const LiveEvent&)> tell) {
   const auto lock = locked_.open_lock();
   if (!tell) return locked_.pool().watchers().observe({});
   locked_.pool().watchers().observe([locked = &locked_, tell = std::move(tell)](const MemoryEvent& event) {
-    tell({event.kind, event.range, locked->streams().handle_of(event.stream), event.graph_pool});
+    tell({event.kind, event.range, locked->streams().table.handle_of(event.stream), event.graph_pool});
   });
 }
 

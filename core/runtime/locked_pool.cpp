@@ -42,7 +42,7 @@ LockedPool::LockedPool(Devices devices, const SpaceMaker& make_space, const Limi
       pool_(std::in_place,
             make_space(devices_, streams_.events, std::make_shared<Budget>(limits.most(), devices_.size())),
             streams_.events),
-      location_(pool_->spaces().policy().location()),
+      location_(pool_->spaces().policy().devices().location()),
       limits_(limits) {
   for (const auto& device : devices_) device->context();
   pool_->spaces().policy().set_unlocker(unlocker_);
@@ -112,7 +112,7 @@ void LockedPool::set_limits(const Limits& limits) {
 Shortage LockedPool::shortage() {
   for (const auto& space : pool_->spaces())
     if (BareAddresses* bare = space->facets().bare_addresses) bare->release_bare_addresses();
-  Shortage shortage = pool_->shortage(pool_->spaces().policy().free_outside());
+  Shortage shortage = pool_->shortage(pool_->spaces().policy().devices().free_outside());
   shortage.limits = limits_;
   shortage.other_pools = neighbour_->held_by_others();
   Bytes sum{0};

@@ -97,13 +97,8 @@ class LockedPool {
   /// pre: the pool is open.
   [[nodiscard]] Pool& pool() noexcept { return *pool_; }
   [[nodiscard]] const Pool& pool() const noexcept { return *pool_; }
-  [[nodiscard]] StreamTable& streams() noexcept { return streams_.table; }
-  [[nodiscard]] const StreamTable& streams() const noexcept { return streams_.table; }
-  [[nodiscard]] DriverEvents& events() noexcept { return streams_.events; }
-  [[nodiscard]] DriverWaits& waits() noexcept { return streams_.waits; }
-  [[nodiscard]] const DriverWaits& waits() const noexcept { return streams_.waits; }
-  [[nodiscard]] StreamArrivals& arrivals() noexcept { return streams_.arrivals; }
-  [[nodiscard]] StreamPlaces& places() noexcept { return streams_.places; }
+  [[nodiscard]] DriverStreams& streams() noexcept { return streams_; }
+  [[nodiscard]] const DriverStreams& streams() const noexcept { return streams_; }
   [[nodiscard]] Unlocker& unlocker() noexcept { return unlocker_; }
   [[nodiscard]] const Limits& limits() const noexcept { return limits_; }
   void set_limits(const Limits& limits);

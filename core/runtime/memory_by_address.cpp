@@ -67,7 +67,8 @@ bool MemoryByAddress::release(Address address, FoundBlock* found) {
     return false;
   const AddressTable::Place place = table_.find(address);
   if (place.block == nullptr) return false;
-  if (found != nullptr) *found = found_block(locked_.streams(), locked_.pool().spaces().of(*place.block), *place.block);
+  if (found != nullptr)
+    *found = found_block(locked_.streams().table, locked_.pool().spaces().of(*place.block), *place.block);
   locked_.pool().free_finally(place.block, place.block->user);
   table_.remove(place);
   return true;
@@ -79,7 +80,8 @@ bool MemoryByAddress::find(Address address, FoundBlock* found) const {
     return false;
   const AddressTable::Place place = table_.find(address);
   if (place.block == nullptr) return false;
-  if (found != nullptr) *found = found_block(locked_.streams(), locked_.pool().spaces().of(*place.block), *place.block);
+  if (found != nullptr)
+    *found = found_block(locked_.streams().table, locked_.pool().spaces().of(*place.block), *place.block);
   return true;
 }
 
@@ -95,7 +97,7 @@ bool MemoryByAddress::try_free(Address address, CUstream stream) {
   // Its own stream by the number it has there: of a handle alone it cannot be known whether its stream is the same.
   const StreamId user = place.block->user;
   StreamId number = user;
-  if (locked_.streams().handle_of(user) != stream) {
+  if (locked_.streams().table.handle_of(user) != stream) {
     number = number_for_free(locked_, stream);
   } else if (stream == kPerThreadStream) [[unlikely]] {
     // It may be another thread's. Then the memory is free behind the work of both.
@@ -156,7 +158,7 @@ void MemoryByAddress::restore(GraphPoolId id, std::span<const EarlierAllocation>
   const auto decided = [&] {
     table_.make_room(blocks.size());
     for (const Block* block : live)
-      before_free(found_block(locked_.streams(), locked_.pool().spaces().of(*block), *block));
+      before_free(found_block(locked_.streams().table, locked_.pool().spaces().of(*block), *block));
     for (const Address address : freed) table_.remove(table_.find(address));
   };
   for (Block* block : locked_.pool().restore(id, live, blocks, decided)) table_.insert(block->address, block);

@@ -7,14 +7,14 @@
 namespace memlake {
 
 StreamId number_of(LockedPool& locked, const StreamName& stream, bool may_be_elsewhere) {
-  StreamTable& streams = locked.streams();
-  StreamArrivals& arrivals = locked.arrivals();
+  StreamTable& streams = locked.streams().table;
+  StreamArrivals& arrivals = locked.streams().arrivals;
   if (stream.handle == kPerThreadStream)
     return arrivals.number_of({.handle = stream.handle, .device = stream.device, .thread = this_thread_number()});
   if (stream.owner != nullptr || !is_created(stream.handle)) return arrivals.number_of(stream);
   const std::uint64_t identity = stream_identity(*locked.given().front(), stream.handle);
   const auto known = streams.known_number_of({.handle = stream.handle, .identity = identity});
-  const StreamName located = known ? StreamName{} : locked.places().locate(stream.handle, identity);
+  const StreamName located = known ? StreamName{} : locked.streams().places.locate(stream.handle, identity);
   const std::size_t device = known ? streams.device_of(*known) : located.device;
   if (device == locked.devices().size() && !may_be_elsewhere)
     throw Error(ErrorKind::invalid_argument,
@@ -31,8 +31,8 @@ StreamId number_for_free(LockedPool& locked, CUstream stream) {
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::config) throw;
     // Its work may still be running.
-    const StreamId number = locked.streams().number_of({.handle = stream});
-    locked.streams().note_end(number);
+    const StreamId number = locked.streams().table.number_of({.handle = stream});
+    locked.streams().table.note_end(number);
     return number;
   }
 }
@@ -46,7 +46,7 @@ bool is_capturing(const LockedPool& locked, const StreamName& stream) {
 StreamName name_of(LockedPool& locked, KnownStream stream) {
   locked.require_usable();
   const auto lock = locked.any_lock();
-  const StreamTable& streams = locked.streams();
+  const StreamTable& streams = locked.streams().table;
   if (!streams.is_current(stream)) throw Error(ErrorKind::closed, "the stream of the buffer is closed");
   if (streams.is_of_other_thread(stream.number))
     throw Error(
@@ -59,7 +59,7 @@ StreamName name_of(LockedPool& locked, KnownStream stream) {
 bool is_default_stream(LockedPool& locked, StreamId stream) {
   locked.require_usable();
   const auto lock = locked.any_lock();
-  return locked.streams().is_alive(stream) && locked.streams().handle_of(stream) == nullptr;
+  return locked.streams().table.is_alive(stream) && locked.streams().table.handle_of(stream) == nullptr;
 }
 
 }  // namespace memlake

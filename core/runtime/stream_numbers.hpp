@@ -15,8 +15,8 @@ StreamId number_of(LockedPool& locked, const StreamName& stream, bool may_be_els
 inline StreamId number_of(LockedPool& locked, CUstream stream, bool may_be_elsewhere) {
   if (stream == nullptr) return 0;
   if (is_created(stream)) [[likely]]
-    if (const auto known = locked.streams().known_number_of(stream))
-      if (may_be_elsewhere || locked.streams().device_of(*known) < locked.devices().size()) [[likely]]
+    if (const auto known = locked.streams().table.known_number_of(stream))
+      if (may_be_elsewhere || locked.streams().table.device_of(*known) < locked.devices().size()) [[likely]]
         return *known;
   return number_of(locked, StreamName{.handle = stream}, may_be_elsewhere);
 }

@@ -21,7 +21,7 @@ class DrawnMap {
     std::string cells;
     for (const char sign : drawing)
       if (sign != '[' && sign != ']') cells.push_back(sign);
-    lane = &map.lane_of(0, false);
+    lane = &map.lanes().of(0, false);
     range = &map.add_range(*lane, {{GiB.count * 1024}, cell * cells.size()}, nullptr);
     add_chunks(drawing);
     LakeBlock* block = range->lowest;

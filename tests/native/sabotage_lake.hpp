@@ -15,7 +15,7 @@ namespace memlake::test {
 struct LakeSabotage {
   LakeSpace& space;
 
-  [[nodiscard]] Lane& lane(StreamId stream, bool is_small) const { return space.map_.lane_of(stream, is_small); }
+  [[nodiscard]] Lane& lane(StreamId stream, bool is_small) const { return space.map_.lanes().of(stream, is_small); }
   [[nodiscard]] std::vector<std::unique_ptr<LakeChunk>>& chunks() const { return space.map_.chunks_; }
   [[nodiscard]] Bytes& held() const { return LedgerSabotage{space.ledger_}.held(); }
   [[nodiscard]] Bytes& held_on_host() const { return LedgerSabotage{space.ledger_}.spilled(); }

@@ -142,7 +142,7 @@ Bytes whole_bytes(const DrawnMap& on) {
   Bytes sum{0};
   for (const auto& chunk : on.map.chunks()) {
     bool is_free = true;
-    on.map.for_each_block([&](const LakeBlock& block) {
+    on.map.lanes().for_each_block([&](const LakeBlock& block) {
       if (block.state == BlockState::live) is_free &= !AddressRange{block.address, block.size}.overlaps(chunk->at());
     });
     if (is_free) sum = sum + chunk->size;

@@ -46,7 +46,7 @@ std::unique_ptr<CudaPoolSpace::Slot> CudaPoolSpace::allocate(Bytes size, CUstrea
 }
 
 Block* CudaPoolSpace::try_to_allocate(Attempt& attempt) {
-  if (attempt.rounded > device_total_) return nullptr;  // with its padding it might not be a number any more
+  if (attempt.rounded > reach_.total()) return nullptr;  // with its padding it might not be a number any more
   if (events_.progress().is_capturing(attempt.request.stream))
     throw Error(
         ErrorKind::invalid_argument,

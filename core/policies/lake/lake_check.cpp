@@ -125,7 +125,7 @@ void check_offers(const Lane& lane, std::unordered_set<const Block*>& offered, I
 void LakeSpace::check(InvariantReport& report) const {
   Chunks chunks;
   for (const auto& chunk : map_.chunks()) chunks.insert(chunk.get());
-  map_.for_each_lane([&](const Lane& lane) {
+  map_.lanes().for_each([&](const Lane& lane) {
     for (const auto& range : lane.ranges) check_tiling(*range, report);
   });
   if (report.sentence) return;  // what follows trusts the links of the blocks
@@ -135,7 +135,7 @@ void LakeSpace::check(InvariantReport& report) const {
   Bytes home_bytes{0};
   std::unordered_set<const Block*> offered;
   std::size_t free_blocks = 0;
-  map_.for_each_lane([&](const Lane& lane) {
+  map_.lanes().for_each([&](const Lane& lane) {
     for (const auto& range : lane.ranges) {
       home_bytes = home_bytes + range->home;
       for (const LakeBlock* block = range->lowest; block != nullptr; block = block->above()) {

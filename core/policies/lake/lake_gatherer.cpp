@@ -270,7 +270,7 @@ bool LakeGatherer::wait_for_free_memory() {
   for (const Retired& retired : retired_) wait(retired.freed);
   for (const Part& part : whole_chunks(map_)) wait(part.run->freed());
   // No stream can wait on the device for the free memory of these.
-  map_.for_each_lane([&](const Lane& lane) {
+  map_.lanes().for_each([&](const Lane& lane) {
     if (waits_.clock.can_ask(lane.stream)) return;
     for (const FreeIndex* index : {&lane.free, &lane.spilled})
       for (const Block* run = index->last(); run != nullptr; run = index->before(run))

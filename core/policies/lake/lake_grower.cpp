@@ -12,7 +12,7 @@ Range& LakeGrower::add_range(Lane& lane, Bytes at_least) {
   Bytes usual{memory.count / tuning_.small_ranges};
   if (!lane.is_small()) {
     bool is_first = true;
-    map_.for_each_lane([&](const Lane& other) { is_first &= other.is_small() || other.ranges.empty(); });
+    map_.lanes().for_each([&](const Lane& other) { is_first &= other.is_small() || other.ranges.empty(); });
     usual = is_first ? memory * tuning_.first_range : Bytes{memory.count / tuning_.later_ranges};
   }
   if (Reservation::of_process() > tuning_.generous) usual = std::min(usual, {memory.count / tuning_.lean_ranges});

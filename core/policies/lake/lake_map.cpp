@@ -4,13 +4,6 @@
 
 namespace memlake {
 
-Lane& LakeMap::lane_of(StreamId stream, bool is_small) {
-  if (lanes_.size() <= stream) lanes_.resize(std::size_t{stream} + 1);
-  auto& lane = lanes_[stream][is_small ? 1 : 0];
-  if (lane == nullptr) lane = std::make_unique<Lane>(Lane{.stream = stream, .group = is_small ? small_ : large_});
-  return *lane;
-}
-
 Range& LakeMap::add_range(Lane& lane, AddressRange addresses, std::shared_ptr<Reservation> reserved) {
   auto range = std::make_unique<Range>(lane, addresses, std::move(reserved), granule_);
   range->serial = ranges_made_++;
@@ -21,39 +14,16 @@ Range& LakeMap::add_range(Lane& lane, AddressRange addresses, std::shared_ptr<Re
 }
 
 void LakeMap::drop_bare_ranges() {
-  for (auto& lanes : lanes_)
-    for (auto& lane : lanes) {
-      if (lane == nullptr) continue;
-      std::erase_if(lane->ranges, [this](const std::unique_ptr<Range>& range) {
-        const bool is_bare = range->lowest == range->highest && range->lowest->state == BlockState::unmapped;
-        if (is_bare) {
-          destroy(range->lowest);
-          watch.segment_gone(range->lane.is_small());
-        }
-        return is_bare;
-      });
-    }
-}
-
-void LakeMap::shrink() {
-  for (auto& lanes : lanes_)
-    for (auto& lane : lanes) {
-      if (lane == nullptr) continue;
-      lane->free.shrink();
-      lane->spilled.shrink();
-    }
-}
-
-std::size_t LakeMap::range_count() const {
-  std::size_t count = 0;
-  for_each_lane([&](const Lane& lane) { count += lane.ranges.size(); });
-  return count;
-}
-
-Bytes LakeMap::reserved_addresses() const {
-  Bytes sum{0};
-  for_each_range([&](const Range& range) { sum = sum + range.range.size; });
-  return sum;
+  lanes_.for_each([this](Lane& lane) {
+    std::erase_if(lane.ranges, [this](const std::unique_ptr<Range>& range) {
+      const bool is_bare = range->lowest == range->highest && range->lowest->state == BlockState::unmapped;
+      if (is_bare) {
+        destroy(range->lowest);
+        watch.segment_gone(range->lane.is_small());
+      }
+      return is_bare;
+    });
+  });
 }
 
 LakeChunk& LakeMap::add_chunk(std::unique_ptr<LakeChunk> chunk) {

@@ -3,13 +3,12 @@
 // LakeMap: the ranges, blocks and chunks of a lake, and where they lie. It cuts, joins and indexes blocks. It decides
 // nothing and makes no driver call of its own.
 
-#include <array>
 #include <deque>
 #include <memory>
 #include <span>
 #include <vector>
 
-#include "blocks/block_map.hpp"
+#include "policies/lake/lake_lanes.hpp"
 #include "policies/lake/range.hpp"
 #include "supply/watch.hpp"
 
@@ -36,35 +35,12 @@ class LakeMap {
   Watch watch;  ///< changes of the memory at the addresses of the lake
 
   // Lanes and ranges.
-  Lane& lane_of(StreamId stream, bool is_small);
-  /// Null if the stream has no such lane.
-  [[nodiscard]] Lane* known_lane(StreamId stream, bool is_small) const {
-    return stream < lanes_.size() ? lanes_[stream][is_small ? 1 : 0].get() : nullptr;
-  }
-  /// One more than the largest number of a stream that has a lane.
-  [[nodiscard]] std::size_t stream_count() const { return lanes_.size(); }
-  template <class Visit>
-  void for_each_lane(Visit&& visit) const {
-    for (const auto& lanes : lanes_)
-      for (const auto& lane : lanes)
-        if (lane != nullptr) visit(*lane);
-  }
-  template <class Visit>
-  void for_each_range(Visit&& visit) const {
-    for_each_lane([&](const Lane& lane) {
-      for (const auto& range : lane.ranges) visit(*range);
-    });
-  }
-  template <class Visit>
-  void for_each_block(Visit&& visit) const {
-    for_each_range([&](const Range& range) {
-      for (LakeBlock* block = range.lowest; block != nullptr; block = block->above()) visit(*block);
-    });
-  }
+  [[nodiscard]] LakeLanes& lanes() { return lanes_; }
+  [[nodiscard]] const LakeLanes& lanes() const { return lanes_; }
   /// Visits the free runs of devices' memory that have at least a granule, from the largest down in each lane.
   template <class Visit>
   void for_each_run(Visit&& visit) const {
-    for_each_lane([&](const Lane& lane) {
+    lanes_.for_each([&](const Lane& lane) {
       for (Block* run = lane.free.last(); run != nullptr && run->size >= granule_; run = lane.free.before(run))
         visit(*static_cast<LakeBlock*>(run));
     });
@@ -73,10 +49,6 @@ class LakeMap {
   Range& add_range(Lane& lane, AddressRange addresses, std::shared_ptr<Reservation> reserved);
   /// Drops the ranges that have neither memory nor blocks.
   void drop_bare_ranges();
-  /// Gives back the memory of the indices that have no block.
-  void shrink();
-  [[nodiscard]] std::size_t range_count() const;
-  [[nodiscard]] Bytes reserved_addresses() const;
 
   // Chunks.
   [[nodiscard]] std::span<const std::unique_ptr<LakeChunk>> chunks() const { return chunks_; }
@@ -124,9 +96,7 @@ class LakeMap {
   void offer_in_parts(LakeBlock* block);
 
   Bytes granule_;
-  BlockGroup small_{true};  // only names: free blocks are in the lanes
-  BlockGroup large_{false};
-  std::vector<std::array<std::unique_ptr<Lane>, 2>> lanes_;  // by stream; large and small
+  LakeLanes lanes_;
   std::vector<std::unique_ptr<LakeChunk>> chunks_;
   std::deque<LakeBlock> store_;  // blocks never move
   std::vector<LakeBlock*> unused_;

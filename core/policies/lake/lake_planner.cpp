@@ -260,7 +260,7 @@ std::vector<Part> whole_chunks(const LakeMap& map, const LakeBlock* except) {
 
 std::vector<Part> spilled_chunks(const LakeMap& map) {
   std::vector<Part> parts;
-  map.for_each_lane([&](const Lane& lane) {
+  map.lanes().for_each([&](const Lane& lane) {
     for (Block* run = lane.spilled.last(); run != nullptr && run->size >= map.granule(); run = lane.spilled.before(run))
       add_whole_chunks(*static_cast<LakeBlock*>(run), parts);
   });

@@ -14,11 +14,11 @@ void LakeSpace::for_each_owner(const Block& block, const std::function<void(Stre
   for (const View::Piece& piece : mine.view->pieces) visit(piece.lent->stream);
 }
 
-void LakeSpace::for_each(const std::function<void(const Block&)>& visit) const { map_.for_each_block(visit); }
+void LakeSpace::for_each(const std::function<void(const Block&)>& visit) const { map_.lanes().for_each_block(visit); }
 
 Bytes LakeSpace::largest_free() const {
   Bytes largest{0};
-  for (std::size_t stream = 0; stream < map_.stream_count(); ++stream)
+  for (std::size_t stream = 0; stream < map_.lanes().stream_count(); ++stream)
     largest = std::max(largest, largest_free(static_cast<StreamId>(stream)));
   return largest;
 }
@@ -26,7 +26,7 @@ Bytes LakeSpace::largest_free() const {
 Bytes LakeSpace::largest_free(StreamId stream) const {
   Bytes largest{0};
   for (const bool is_small : {true, false})
-    if (const Lane* lane = map_.known_lane(stream, is_small); lane != nullptr)
+    if (const Lane* lane = map_.lanes().known(stream, is_small); lane != nullptr)
       for (const FreeIndex* index : {&lane->free, &lane->spilled})
         if (!index->is_empty()) largest = std::max(largest, index->last()->size);
   return largest;
@@ -36,7 +36,7 @@ SmallPart LakeSpace::small_part() const {
   SmallPart part;
   for (const auto& chunk : map_.chunks())
     if (chunk->is_small && !chunk->is_spilled) part.held = part.held + chunk->size;
-  map_.for_each_lane([&](const Lane& lane) { part.segments += lane.is_small() ? lane.ranges.size() : 0; });
+  map_.lanes().for_each([&](const Lane& lane) { part.segments += lane.is_small() ? lane.ranges.size() : 0; });
   return part;
 }
 
@@ -73,11 +73,11 @@ void LakeSpace::for_each_piece(const Block& block, const std::function<void(std:
 void LakeSpace::change_access(const Devices& added, const Devices& removed) {
   std::vector<AddressRange> ranges;
   for (const auto& chunk : map_.chunks()) ranges.push_back(chunk->at());
-  map_.for_each_block([&](const LakeBlock& block) {
+  map_.lanes().for_each_block([&](const LakeBlock& block) {
     if (block.view == nullptr) return;
     for (const View::Piece& piece : block.view->pieces) ranges.push_back(piece.mapping.range());
   });
-  change_rights_of(ranges, added, removed);
+  reach_.change_rights(ranges, added, removed);
 }
 
 ExportedRange LakeSpace::export_chunks(const Block& block) const {

@@ -40,7 +40,7 @@ LakeSpace::LakeSpace(std::vector<std::shared_ptr<Device>> devices, const LakeOpt
       options_(options),
       tuning_(tuning),
       level_(aliasing_of(options.aliasing).value_or(proven_on(devices))),
-      homes_(std::move(devices), options, events, ledger_, device_total_),
+      homes_(std::move(devices), options, events, ledger_, reach_.total()),
       map_(homes_.granule()),
       waits_(events),
       grower_(map_, homes_, tuning_),
@@ -52,13 +52,13 @@ LakeSpace::LakeSpace(std::vector<std::shared_ptr<Device>> devices, const LakeOpt
              .peer_access = this,
              .chunk_exports = this,
              .counters = this};
-  location_ = options_.location;
+  reach_.set_location(options_.location);
 }
 
 LakeSpace::~LakeSpace() = default;
 
 Block* LakeSpace::take(Bytes rounded, StreamId stream) {
-  const Lane* lane = map_.known_lane(stream, is_small(rounded));
+  const Lane* lane = map_.lanes().known(stream, is_small(rounded));
   const Fit fit = lane == nullptr ? Fit{} : fit_in(*lane, rounded);
   return fit.run == nullptr ? nullptr : take(fit, rounded);
 }
@@ -77,7 +77,7 @@ Ladder LakeSpace::ladder(const Attempt&) const {
 Block* LakeSpace::climb(Rung rung, Attempt& attempt) {
   const Bytes size = attempt.rounded;
   const StreamId stream = attempt.request.stream;
-  Lane& lane = map_.lane_of(stream, is_small(size));
+  Lane& lane = map_.lanes().of(stream, is_small(size));
   switch (rung) {
     case Rung::search_ordered:
       gatherer_.reap();
@@ -120,14 +120,14 @@ const Lane* LakeSpace::shared_lane_of(StreamId owner, StreamId stream) const {
   if (options_.placement == Placement::near &&
       events_.handles().device_of(owner) != events_.handles().device_of(stream))
     return nullptr;
-  return map_.known_lane(owner, false);
+  return map_.lanes().known(owner, false);
 }
 
 Fit LakeSpace::find_ordered(Bytes size, StreamId stream) const {
   // The lanes of small requests grow by a granule at a time, which costs less than a search.
   if (is_small(size)) return {};
   Fit best;
-  for (std::size_t owner = 0; owner < map_.stream_count(); ++owner) {
+  for (std::size_t owner = 0; owner < map_.lanes().stream_count(); ++owner) {
     const Lane* lane = shared_lane_of(static_cast<StreamId>(owner), stream);
     const Fit fit = lane == nullptr ? Fit{} : fit_in(*lane, size);
     const bool is_better = fit.run != nullptr && (best.run == nullptr || fit.run->size < best.run->size);
@@ -142,9 +142,9 @@ Fit LakeSpace::find_unused(Bytes size, StreamId stream) {
   constexpr std::size_t kMostSteps = 256;
   if (is_small(size) || !waits_.rules.allow_opportunistic) return {};
   int questions = 0;
-  for (std::size_t steps = std::min(kMostSteps, map_.stream_count()); steps > 0 && questions < kMostQuestions;
+  for (std::size_t steps = std::min(kMostSteps, map_.lanes().stream_count()); steps > 0 && questions < kMostQuestions;
        --steps) {
-    next_unused_ = (next_unused_ + 1) % map_.stream_count();
+    next_unused_ = (next_unused_ + 1) % map_.lanes().stream_count();
     const auto owner = static_cast<StreamId>(next_unused_);
     const Lane* lane = events_.handles().is_unused_for_long(owner) ? shared_lane_of(owner, stream) : nullptr;
     if (lane == nullptr) continue;
@@ -157,10 +157,10 @@ Fit LakeSpace::find_unused(Bytes size, StreamId stream) {
 }
 
 Fit LakeSpace::find_elsewhere(Bytes size, StreamId stream) const {
-  if (const Lane* other = map_.known_lane(stream, !is_small(size)))
+  if (const Lane* other = map_.lanes().known(stream, !is_small(size)))
     if (const Fit fit = fit_in(*other, size); fit.run != nullptr) return fit;
   Fit best;
-  map_.for_each_lane([&](const Lane& lane) {
+  map_.lanes().for_each([&](const Lane& lane) {
     const Fit fit = lane.stream == stream ? Fit{} : fit_in(lane, size);
     if (fit.run != nullptr && (best.run == nullptr || fit.run->size < best.run->size)) best = fit;
   });
@@ -174,13 +174,13 @@ LakeBlock* LakeSpace::find_spilled(Bytes size, StreamId stream) const {
     if (run != nullptr && (best == nullptr || run->size < best->size) && can_use(*run, stream)) best = run;
   };
   for (const bool small : {is_small(size), !is_small(size)})
-    if (const Lane* lane = map_.known_lane(stream, small); lane != nullptr && best == nullptr) better(*lane);
-  if (best == nullptr) map_.for_each_lane(better);
+    if (const Lane* lane = map_.lanes().known(stream, small); lane != nullptr && best == nullptr) better(*lane);
+  if (best == nullptr) map_.lanes().for_each(better);
   return best;
 }
 
 std::function<bool(StreamId)> LakeSpace::can_await() const {
-  return [this, known = std::vector<std::optional<bool>>(map_.stream_count())](StreamId stream) mutable {
+  return [this, known = std::vector<std::optional<bool>>(map_.lanes().stream_count())](StreamId stream) mutable {
     if (!known[stream]) known[stream] = events_.progress().can_record(stream);
     return *known[stream];
   };
@@ -213,7 +213,7 @@ Block* LakeSpace::try_to(Attempt& attempt, Tried::What what, Act&& act) {
 
 Block* LakeSpace::grow(Lane& lane, Bytes size) {
   const auto found = plan_growth(map_, wish_for(lane, size), tuning_);
-  return found ? grower_.grow(*found, lane, size, accessors(), unlocker_) : nullptr;
+  return found ? grower_.grow(*found, lane, size, reach_.accessors(), unlocker_) : nullptr;
 }
 
 Block* LakeSpace::grow_on_one(Lane& lane, Bytes size) {
@@ -225,7 +225,7 @@ Block* LakeSpace::grow_on_one(Lane& lane, Bytes size) {
   };
   const auto carry_out = [&](Plan plan, std::size_t on) {
     plan.on = on;
-    return grower_.grow(plan, lane, size, accessors(), unlocker_);
+    return grower_.grow(plan, lane, size, reach_.accessors(), unlocker_);
   };
   const auto alone = plan_growth(map_, wish, tuning_, false);
   const auto best = alone ? homes_.home_for(new_memory(*alone)) : std::nullopt;
@@ -260,7 +260,7 @@ Block* LakeSpace::carry_out(Lane& lane, Bytes size, MakePlan&& make_plan) {
     const bool moves_early = level_ != Aliasing::none && !found->moved.empty();
     const Aliasing used = std::max(found->borrows(), moves_early ? Aliasing::whole : Aliasing::none);
     try {
-      return gatherer_.carry_out(*std::move(found), lane, size, level_, accessors());
+      return gatherer_.carry_out(*std::move(found), lane, size, level_, reach_.accessors());
     } catch (const Error& error) {
       // The next plan may choose the same addresses, so a mapping that could not be undone must go first.
       homes_.retry_leftovers();
@@ -355,7 +355,7 @@ void LakeSpace::release_everything() {
 }
 
 void LakeSpace::trim(Bytes keep) {
-  map_.for_each_lane([&](const Lane& lane) { waits_.clock.look(lane.stream); });
+  map_.lanes().for_each([&](const Lane& lane) { waits_.clock.look(lane.stream); });
   gatherer_.reap();
   // By range, not by address alone: the addresses that the driver chose must not decide which chunk goes. From high to
   // low, because releasing a chunk leaves the lower part of its run where it is. Spilled memory goes first.
@@ -374,7 +374,7 @@ void LakeSpace::trim(Bytes keep) {
   }
   gatherer_.reap();
   map_.drop_bare_ranges();
-  map_.shrink();
+  map_.lanes().shrink();
 }
 
 Outlook LakeSpace::outlook(const Attempt& attempt, Bytes device_free) const {
@@ -383,7 +383,7 @@ Outlook LakeSpace::outlook(const Attempt& attempt, Bytes device_free) const {
   outlook.room = room_within(device_free);
   outlook.free_for_it = ledger_.held() + ledger_.spilled().now - map_.used();
   const Bytes room = std::min(homes_.room(), map_.down(outlook.room));
-  const Lane* lane = map_.known_lane(attempt.request.stream, is_small(attempt.rounded));
+  const Lane* lane = map_.lanes().known(attempt.request.stream, is_small(attempt.rounded));
   const Wish wish{*lane, attempt.rounded, room, can_await(), {}, is_known_passed()};
   const Bytes lacking = least_room(map_, wish, level_, tuning_);
   outlook.grows_from = attempt.rounded.excess_over(lacking);

@@ -49,7 +49,7 @@ class LakeSpace final : public Space,
   void release_everything() override;
 
   void for_each(const std::function<void(const Block&)>& visit) const override;
-  [[nodiscard]] std::size_t segment_count() const override { return map_.range_count(); }
+  [[nodiscard]] std::size_t segment_count() const override { return map_.lanes().range_count(); }
   [[nodiscard]] Bytes largest_free() const override;
   [[nodiscard]] Bytes largest_free(StreamId stream) const override;
   [[nodiscard]] Outlook outlook(const Attempt& attempt, Bytes device_free) const override;
@@ -59,7 +59,7 @@ class LakeSpace final : public Space,
   [[nodiscard]] SmallPart small_part() const override;
 
   /// Of all ranges.
-  [[nodiscard]] Bytes reserved_addresses() const { return map_.reserved_addresses(); }
+  [[nodiscard]] Bytes reserved_addresses() const { return map_.lanes().reserved_addresses(); }
   /// The level of aliasing in force. It falls if the driver refuses a second mapping.
   [[nodiscard]] Aliasing aliasing() const { return level_; }
 

@@ -28,7 +28,7 @@ SegmentSpace::SegmentSpace(const Devices& devices, std::unique_ptr<SegmentRules>
 }
 
 SegmentView SegmentSpace::view() const {
-  return {.blocks = blocks_, .held = ledger_.held(), .device_total = device_total_, .limit = ledger_.most()};
+  return {.blocks = blocks_, .held = ledger_.held(), .device_total = reach_.total(), .limit = ledger_.most()};
 }
 
 Block* SegmentSpace::take(Bytes rounded, StreamId stream) {
@@ -141,7 +141,7 @@ Bytes SegmentSpace::largest_free(StreamId stream) const {
 void SegmentSpace::change_access(const Devices& added, const Devices& removed) {
   std::vector<AddressRange> mappings;
   for (const auto& segment : segments_) static_cast<const ExpandableSegment&>(*segment).add_mapped(mappings);
-  change_rights_of(mappings, added, removed);
+  reach_.change_rights(mappings, added, removed);
 }
 
 ExportedRange SegmentSpace::export_chunks(const Block& block) const {
@@ -229,7 +229,7 @@ Block* SegmentSpace::add_segment(std::unique_ptr<SegmentMemory> memory, const St
 
 Block* SegmentSpace::map(Block* unmapped, Bytes size) {
   auto& segment = static_cast<ExpandableSegment&>(*unmapped->memory);
-  const AddressRange mapped = segment.map(unmapped->address, size, accessors());
+  const AddressRange mapped = segment.map(unmapped->address, size, reach_.accessors());
   blocks_.unindex(unmapped);
   if (mapped.size < unmapped->size) blocks_.index(blocks_.cut_back(unmapped, mapped.size));
   unmapped->state = BlockState::free;

@@ -167,7 +167,7 @@ Block* ShareableSpace::join(std::vector<LooseChunk> chunks, StreamId stream) {
   std::ranges::stable_sort(chunks, {}, &LooseChunk::device);
   std::vector<std::shared_ptr<PhysicalChunk>> memory;
   for (const LooseChunk& chunk : chunks) memory.push_back(chunk.memory);
-  StitchedRange stitched = stitch(device_, memory, accessors());
+  StitchedRange stitched = stitch(device_, memory, reach_.accessors());
   std::vector<ShareableRange::Part> parts;
   for (std::size_t i = 0; i < chunks.size(); ++i) {
     parts.push_back({std::move(stitched.mappings[i]), chunks[i].device});

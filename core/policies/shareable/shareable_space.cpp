@@ -55,7 +55,7 @@ Bytes ShareableSpace::largest_device() const {
 }
 
 Bytes ShareableSpace::room(bool asks_driver) {
-  const Bytes most = std::min(ledger_.most(), device_total_);
+  const Bytes most = std::min(ledger_.most(), reach_.total());
   const Bytes left = down(most.excess_over(ledger_.held()));
   if (!asks_driver) return left;
   Bytes physical{0};
@@ -254,7 +254,7 @@ Outlook ShareableSpace::outlook(const Attempt& attempt, Bytes device_free) const
 void ShareableSpace::change_access(const Devices& added, const Devices& removed) {
   std::vector<AddressRange> mappings;
   for (const auto& range : ranges_) mappings.push_back(range->range);
-  change_rights_of(mappings, added, removed);
+  reach_.change_rights(mappings, added, removed);
 }
 
 std::uint64_t ShareableSpace::generation(const Block& block) const {

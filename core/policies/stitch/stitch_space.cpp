@@ -115,7 +115,7 @@ void StitchSpace::give_back(Block* block) {
 }
 
 Bytes StitchSpace::room() {
-  const Bytes allowed = std::min(ledger_.most(), device_total_).excess_over(ledger_.held());
+  const Bytes allowed = std::min(ledger_.most(), reach_.total()).excess_over(ledger_.held());
   return has_driver_refused_ ? std::min(allowed, device_->free_memory()) : allowed;
 }
 

@@ -61,7 +61,7 @@ void GraphRules::choose_everything(const BlockMap& blocks, std::vector<Block*>& 
 
 std::unique_ptr<Space> make_graph_space(const Space& policy, const Devices& devices, std::size_t device_number,
                                         EventSource& events, std::shared_ptr<GraphPool> graph_pool) {
-  if (policy.location() != Location::device)
+  if (policy.devices().location() != Location::device)
     throw Error(ErrorKind::config,
                 "the memory of this pool lies on the host, and graph pools have memory of a device; use a pool with "
                 "location=\"device\"");
