@@ -41,7 +41,7 @@ SITE_TOOLS_INSTALLED := $(VENV)/site_tools.stamp
 # Packages of other projects, for the tests that use them.
 CLIENTS := clients torch-client torch-viewer numba-client tinygrad-client cluster-clients
 
-LINTS := $(addprefix lint-,ruff mypy clang-format layers guards file-length words wording docs rows policies assets cli stub release hosting)
+LINTS := $(addprefix lint-,ruff mypy clang-format layers guards classes file-length words wording docs rows policies assets cli stub release hosting)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -134,6 +134,8 @@ lint-layers:
 	@echo "memlake: layers" && $(BIN)/python tools/check_layers.py
 lint-guards:
 	@echo "memlake: guards" && $(BIN)/python tools/check_guards.py
+lint-classes:
+	@echo "memlake: classes" && $(BIN)/python tools/check_classes.py
 lint-file-length:
 	@echo "memlake: file length" && $(BIN)/python tools/check_file_length.py
 lint-words:
