@@ -36,13 +36,13 @@ LAYERS = (
     Layer(
         "memlake.Pool, Buffer",
         ("src/memlake/pool/pool.py",),
-        ('parses "40MiB";', "calls on_failure before it fails"),
+        ('parses "10MiB";', "calls on_failure before it fails"),
         ("with block, close() or dropped", "fails while NumPy views exist"),
         fill="#eef4fb",
     ),
     Layer(
         "bindings",
-        ("bindings/bind_pool.cpp",),
+        ("bindings/bind_allocation.cpp",),
         ("converts Python objects to values;", "releases the GIL if it may wait"),
         ("first tries without waiting",),
         "Buffer",
