@@ -1,4 +1,16 @@
 // The part of Pool that finds the block for a request: a free block, then all attempts in order, or a refusal.
+//
+// A request that finds no free block may begin again at four places. From the outermost to the innermost:
+//
+// 1. `until_there_is_memory` (src/memlake/pool/refusals.py): a function of `on_failure` asks for another try.
+// 2. LiveSharing::without_refused_features(): the driver has refused a feature. Each turn goes on without one feature
+//    more.
+// 3. LockedPool::waiting(): the request has to wait for a stream. The thread waits without the lock, and other threads
+//    use the pool meanwhile, so the search begins anew.
+// 4. Pool::climb(): a rung has released memory that may have been in the way. Each turn releases some, and the last one
+//    releases none.
+//
+// Pool::acquire() is no loop: it searches at most twice, and each search climbs at most twice.
 
 #include <algorithm>
 #include <utility>
@@ -72,68 +84,75 @@ Block* Pool::allocate(Space& space, Bytes requested, StreamId stream, RequestRow
 Block* Pool::acquire(Space& space, Attempt& attempt, RequestRow* row) {
   const RelaxedCapture relaxed(events_.driver());
   retry_leftovers();
-  // 0. What graphs no longer use comes first, unless the host would have to wait for it.
+  // What graphs no longer use comes first, unless the host would have to wait for it.
   release_ended_graphs(false);
-  bool has_released_in_others = false;
-  bool has_released_addresses = false;
-  while (true) {
-    try {
-      // 1. The space's own ladder, with the pool's waits in it.
-      if (Block* block = climb(space, attempt, row)) return block;
-      // 2. Free memory of the pool's other spaces goes back to the driver; then the ladder again.
-      if (has_released_in_others || !release_in_others(space, attempt)) break;
-      has_released_in_others = true;
-      attempt.tried.push_back({Tried::What::release, false});
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::address_exhaustion) throw;
-      // 3. Addresses ran out: all free memory goes back, with its addresses; then everything again, once.
-      if (has_released_addresses) {
-        refusal_ = {&space, attempt, true};
-        return nullptr;
-      }
-      give_addresses_back();
-      has_released_addresses = true;
-      has_released_in_others = false;
-      attempt.tried.clear();
-    }
+  std::optional<Block*> found = search(space, attempt, row);
+  if (!found) {
+    // Addresses ran out: all free memory goes back, with its addresses; then everything again, once.
+    give_addresses_back();
+    attempt.tried.clear();
     attempt.start_over();
+    found = search(space, attempt, row);
   }
-  refusal_ = {&space, attempt, false};
-  return nullptr;
+  Block* block = found.value_or(nullptr);
+  if (block == nullptr) refusal_ = {&space, attempt, !found};
+  return block;
+}
+
+std::optional<Block*> Pool::search(Space& space, Attempt& attempt, RequestRow* row) {
+  try {
+    // The space's own ladder, with the pool's waits in it.
+    if (Block* block = climb(space, attempt, row)) return block;
+    // Free memory of the pool's other spaces goes back to the driver; then the ladder again.
+    if (!release_in_others(space, attempt)) return nullptr;
+    attempt.tried.push_back({Tried::What::release, false});
+    attempt.start_over();
+    return climb(space, attempt, row);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::address_exhaustion) throw;
+    return std::nullopt;
+  }
 }
 
 Block* Pool::climb(Space& space, Attempt& attempt, RequestRow* row) {
-  Block* block = nullptr;
-  do {
-    if (attempt.starts_over) attempt.start_over();
-    const Ladder ladder = space.ladder(attempt);
-    for (const Rung rung : ladder) {
-      switch (rung) {
-        case Rung::wait_on_device:
-          attempt.tried.push_back({Tried::What::wait_on_device, false});
-          settle_behind_waits(true);
-          break;
-        case Rung::wait_for_events:
-          attempt.tried.push_back({Tried::What::wait_for_events, false});
-          try {
-            wait_for_events();
-          } catch (const HostWait&) {
-            if (row != nullptr && std::ranges::find(ladder, Rung::release_cached) != ladder.end())
-              row->is_retry_due = true;
-            throw;
-          }
-          break;
-        default:
-          block = space.climb(rung, attempt);
-      }
-      if (block != nullptr || attempt.is_hopeless) break;
-    }
-  } while (block == nullptr && attempt.starts_over);
+  Block* block = try_rungs(space, attempt, row);
+  while (block == nullptr && attempt.starts_over) {
+    attempt.start_over();
+    block = try_rungs(space, attempt, row);
+  }
   if (attempt.is_retry) {
     figures_.count_retry();
     if (row != nullptr) row->is_retry_due = false;
   }
   return block;
+}
+
+Block* Pool::try_rungs(Space& space, Attempt& attempt, RequestRow* row) {
+  const Ladder ladder = space.ladder(attempt);
+  for (const Rung rung : ladder) {
+    Block* block = nullptr;
+    switch (rung) {
+      case Rung::wait_on_device:
+        attempt.tried.push_back({Tried::What::wait_on_device, false});
+        settle_behind_waits(true);
+        break;
+      case Rung::wait_for_events:
+        attempt.tried.push_back({Tried::What::wait_for_events, false});
+        try {
+          wait_for_events();
+        } catch (const HostWait&) {
+          if (row != nullptr && std::ranges::find(ladder, Rung::release_cached) != ladder.end())
+            row->is_retry_due = true;
+          throw;
+        }
+        break;
+      default:
+        block = space.climb(rung, attempt);
+    }
+    if (block != nullptr) return block;
+    if (attempt.is_hopeless) break;
+  }
+  return nullptr;
 }
 
 bool Pool::release_in_others(const Space& space, const Attempt& attempt) {

@@ -175,8 +175,13 @@ class Pool {
   bool is_used_by_its_stream_alone(const Block& live);
   /// Tries everything when no free block of the space fits. Null if there is no memory; then shortage() says why.
   Block* acquire(Space& space, Attempt& attempt, RequestRow* row);
-  /// Tries the rungs of one space.
+  /// Tries the ladder of the space, then once more behind a release of free memory of the other spaces; null if there
+  /// is no memory, std::nullopt if the addresses ran out.
+  std::optional<Block*> search(Space& space, Attempt& attempt, RequestRow* row);
+  /// Tries the rungs of one space, again as often as a rung asks for that.
   Block* climb(Space& space, Attempt& attempt, RequestRow* row);
+  /// Tries each rung of one space once, in order.
+  Block* try_rungs(Space& space, Attempt& attempt, RequestRow* row);
   /// Releases free memory of the other spaces if that can help; false if none was released.
   bool release_in_others(const Space& space, const Attempt& attempt);
   Block* hand_out(const Space& space, Block* block, Bytes requested, StreamId user, std::uint64_t id);
