@@ -14,16 +14,16 @@
 #include "driver/device.hpp"
 #include "policies/attempt.hpp"
 #include "policies/facets.hpp"
+#include "policies/graph_pool.hpp"
 #include "policies/invariant_report.hpp"
 #include "policies/ladder.hpp"
 #include "policies/outlook.hpp"
 #include "policies/space_devices.hpp"
+#include "policies/watch.hpp"
 #include "streams/event_source.hpp"
-#include "supply/graph_pool.hpp"
 #include "supply/ledger.hpp"
 #include "supply/placement.hpp"
 #include "supply/unlocked_scope.hpp"
-#include "supply/watch.hpp"
 
 namespace memlake {
 

@@ -8,8 +8,8 @@
 
 #include "blocks/block.hpp"
 #include "policies/space.hpp"
+#include "policies/watch.hpp"
 #include "pool/size_counts.hpp"
-#include "supply/watch.hpp"
 
 namespace memlake {
 

@@ -9,7 +9,7 @@
 
 #include "base/bytes.hpp"
 #include "blocks/block.hpp"
-#include "supply/graph_pool.hpp"
+#include "policies/graph_pool.hpp"
 
 namespace memlake {
 

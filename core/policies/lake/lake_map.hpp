@@ -10,7 +10,7 @@
 
 #include "policies/lake/lake_lanes.hpp"
 #include "policies/lake/range.hpp"
-#include "supply/watch.hpp"
+#include "policies/watch.hpp"
 
 namespace memlake {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "policies/attempt.hpp"
+#include "policies/graph_pool.hpp"
 #include "policies/ladder.hpp"
-#include "supply/graph_pool.hpp"
 
 namespace memlake {
 
@@ -90,7 +90,7 @@ class SegmentRules {
   /// Whether all its segments are expandable.
   [[nodiscard]] virtual bool maps_its_memory() const { return false; }
 
-  /// The same rules for the memory of a graph pool; null if there are none.
+  /// Its rules for the memory of a graph pool; null if there are none.
   [[nodiscard]] virtual std::unique_ptr<SegmentRules> for_graphs(std::shared_ptr<const GraphPool>) const {
     return nullptr;
   }

@@ -8,7 +8,7 @@
 
 #include "blocks/block_map.hpp"
 #include "policies/stitch/primitive_segment.hpp"
-#include "supply/watch.hpp"
+#include "policies/watch.hpp"
 
 namespace memlake {
 

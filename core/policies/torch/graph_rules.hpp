@@ -7,9 +7,9 @@
 #include <memory>
 #include <utility>
 
+#include "policies/graph_pool.hpp"
 #include "policies/space.hpp"
 #include "policies/torch/torch_rules.hpp"
-#include "supply/graph_pool.hpp"
 
 namespace memlake {
 

@@ -1,4 +1,4 @@
-#include "supply/graph_pool.hpp"
+#include "policies/graph_pool.hpp"
 
 namespace memlake {
 
