@@ -105,44 +105,45 @@ nb::bytes to_column(const std::vector<T>& values) {
   return nb::bytes(values.data(), values.size() * sizeof(T));
 }
 
-void bind_live_pool(nb::class_<PyPool>& pool) {
-  pool.def(
-          "__init__",
-          [](PyPool* self, const nb::list& devices, const std::string& policy, const nb::object& limit,
-             nb::object buffer_type, bool shareable, const std::string& placement, const std::string& location,
-             bool may_spill, const nb::object& max_size, const nb::object& memory_fraction, bool fabric,
-             bool lasting_streams) {
-            std::vector<std::shared_ptr<Device>> shared;
-            for (nb::handle device : devices) shared.push_back(nb::cast<PyDevice&>(device).share());
-            if (shared.empty()) throw nb::value_error("a pool needs a device");
-            const PoolArguments arguments{
-                .placement = to_placement(placement),
-                .location = to_location(location),
-                .may_spill = may_spill,
-                .max_size = max_size.is_none() ? Bytes{0} : to_bytes(nb::cast<nb::int_>(max_size), "max_size")};
-            const SpaceMaker maker = choose_policy(policy).space_maker(arguments);
-            const Limits limits = to_limits(limit, max_size, memory_fraction);
-            const Sharing sharing{.options = {.placement = arguments.placement,
-                                              .more_handle_types = fabric ? CU_MEM_HANDLE_TYPE_FABRIC : 0},
-                                  .is_default_space = shareable};
-            auto made = without_gil([&] { return LivePool::make(std::move(shared), maker, limits, sharing); });
-            if (lasting_streams) made->promise_lasting_streams();
-            made->set_policy_text(policy);
-            new (self) PyPool(std::move(made), std::move(buffer_type));
-          },
-          nb::arg("devices"), nb::arg("policy"), nb::arg("limit").none(), nb::arg("buffer_type"),
-          nb::arg("shareable") = false, nb::arg("placement") = "fill", nb::arg("location") = "device",
-          nb::arg("may_spill") = false, nb::arg("max_size") = nb::none(), nb::arg("memory_fraction") = nb::none(),
-          nb::arg("fabric") = false, nb::arg("lasting_streams") = false,
-          nb::sig("def __init__(self, devices: list[Device], policy: str, limit: int | None, buffer_type: type, "
-                  "shareable: bool = False, placement: str = 'fill', location: str = 'device', "
-                  "may_spill: bool = False, max_size: int | None = None, memory_fraction: int | None = None, "
-                  "fabric: bool = False, lasting_streams: bool = False) -> None"),
-          "policy: its name with its options, as parse_policy() takes them. buffer_type: a subclass of Lease.\n"
-          "shareable: whether buffers that do not say otherwise can be exported. limit, max_size, memory_fraction: "
-          "what\n"
-          "it may hold, in bytes; the smallest one binds. fabric: whether shareable memory has fabric handles, too.\n"
-          "lasting_streams: whether streams of other libraries exist as long as the pool.")
+/// Pool.__init__.
+void make_pool(PyPool* self, const nb::list& devices, const std::string& policy, const nb::object& limit,
+               nb::object buffer_type, bool shareable, const std::string& placement, const std::string& location,
+               bool may_spill, const nb::object& max_size, const nb::object& memory_fraction, bool fabric,
+               bool lasting_streams) {
+  std::vector<std::shared_ptr<Device>> shared;
+  for (nb::handle device : devices) shared.push_back(nb::cast<PyDevice&>(device).share());
+  if (shared.empty()) throw nb::value_error("a pool needs a device");
+  const PoolArguments arguments{
+      .placement = to_placement(placement),
+      .location = to_location(location),
+      .may_spill = may_spill,
+      .max_size = max_size.is_none() ? Bytes{0} : to_bytes(nb::cast<nb::int_>(max_size), "max_size")};
+  const SpaceMaker maker = choose_policy(policy).space_maker(arguments);
+  const Limits limits = to_limits(limit, max_size, memory_fraction);
+  const Sharing sharing{
+      .options = {.placement = arguments.placement, .more_handle_types = fabric ? CU_MEM_HANDLE_TYPE_FABRIC : 0},
+      .is_default_space = shareable};
+  auto made = without_gil([&] { return LivePool::make(std::move(shared), maker, limits, sharing); });
+  if (lasting_streams) made->promise_lasting_streams();
+  made->set_policy_text(policy);
+  new (self) PyPool(std::move(made), std::move(buffer_type));
+}
+
+/// How a pool is made.
+void bind_making(nb::class_<PyPool>& pool) {
+  pool.def("__init__", make_pool, nb::arg("devices"), nb::arg("policy"), nb::arg("limit").none(),
+           nb::arg("buffer_type"), nb::arg("shareable") = false, nb::arg("placement") = "fill",
+           nb::arg("location") = "device", nb::arg("may_spill") = false, nb::arg("max_size") = nb::none(),
+           nb::arg("memory_fraction") = nb::none(), nb::arg("fabric") = false, nb::arg("lasting_streams") = false,
+           nb::sig("def __init__(self, devices: list[Device], policy: str, limit: int | None, buffer_type: type, "
+                   "shareable: bool = False, placement: str = 'fill', location: str = 'device', "
+                   "may_spill: bool = False, max_size: int | None = None, memory_fraction: int | None = None, "
+                   "fabric: bool = False, lasting_streams: bool = False) -> None"),
+           "policy: its name with its options, as parse_policy() takes them. buffer_type: a subclass of Lease.\n"
+           "shareable: whether buffers that do not say otherwise can be exported. limit, max_size, memory_fraction: "
+           "what\n"
+           "it may hold, in bytes; the smallest one binds. fabric: whether shareable memory has fabric handles, too.\n"
+           "lasting_streams: whether streams of other libraries exist as long as the pool.")
       .def(
           "__init__",
           [](PyPool* self, int torch_device, nb::object buffer_type) {
@@ -150,8 +151,12 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
             if (core == nullptr) throw nb::key_error("this device of PyTorch has no pool");
             new (self) PyPool(std::move(core), std::move(buffer_type));
           },
-          nb::arg("torch_device"), nb::arg("buffer_type"), "The pool that serves a device of PyTorch's.")
-      .def_prop_ro(
+          nb::arg("torch_device"), nb::arg("buffer_type"), "The pool that serves a device of PyTorch's.");
+}
+
+/// What a pool was made with, and the limits and peers that it has now.
+void bind_facts(nb::class_<PyPool>& pool) {
+  pool.def_prop_ro(
           "_identity", [](const PyPool& self) { return reinterpret_cast<std::uintptr_t>(self.core.get()); },
           "A number of the pool; two objects of one pool have equal numbers.")
       .def_prop_ro(
@@ -197,8 +202,12 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
             return nb::make_tuple(or_none(limits.limit), or_none(limits.max_size), or_none(limits.most()));
           },
           nb::sig("def _limits(self) -> tuple[int | None, int | None, int | None]"),
-          "The limit that can be changed, max_size, and the smallest of all; None: there is none.")
-      .def(
+          "The limit that can be changed, max_size, and the smallest of all; None: there is none.");
+}
+
+/// Requests, and the memory of the pool as a whole.
+void bind_requests(nb::class_<PyPool>& pool) {
+  pool.def(
           "_allocate",
           [](const PyPool& self, const nb::int_& nbytes, const nb::int_& handle, const PyStream* owner,
              const nb::int_& device, std::optional<bool> shareable, bool single_handle) -> nb::object {
@@ -253,8 +262,12 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
             return without_gil([&] { return self.core->trim(kept); }).count;
           },
           nb::arg("keep"))
-      .def("_close", [](const PyPool& self) { without_gil([&] { self.core->close(); }); })
-      .def_prop_ro(
+      .def("_close", [](const PyPool& self) { without_gil([&] { self.core->close(); }); });
+}
+
+/// Its handle for C, how much it holds, and its peaks.
+void bind_levels(nb::class_<PyPool>& pool) {
+  pool.def_prop_ro(
           "native_handle",
           [](PyPool& self) {
             if (self.handle == nullptr) self.handle = std::make_unique<abi::BorrowedHandle>(*self.core);
@@ -276,13 +289,6 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
           nb::arg("mark"), "Whether as much is held and less was since this last answered yes.")
       .def_prop_ro("_held",
                    [](const PyPool& self) { return without_gil([&] { return self.core->figures().held(); }).count; })
-      .def(
-          "_set_limit",
-          [](const PyPool& self, const nb::object& limit) {
-            const Bytes most = to_limits(limit, nb::none(), nb::none()).limit;
-            without_gil([&] { self.core->settings().set_limit(most); });
-          },
-          nb::arg("limit").none())
       .def("_reset_peaks", [](const PyPool& self) { without_gil([&] { self.core->figures().reset_peaks(); }); })
       .def("_reset_held_peak", [](const PyPool& self) { without_gil([&] { self.core->figures().reset_held_peak(); }); })
       .def("_reset_active_peak",
@@ -290,7 +296,18 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
       .def(
           "_take_recent_peak",
           [](const PyPool& self) { return without_gil([&] { return self.core->figures().take_recent_peak(); }).count; },
-          "The most that was live or pending since this was last asked.")
+          "The most that was live or pending since this was last asked.");
+}
+
+/// What may be changed while the pool is in use.
+void bind_settings(nb::class_<PyPool>& pool) {
+  pool.def(
+          "_set_limit",
+          [](const PyPool& self, const nb::object& limit) {
+            const Bytes most = to_limits(limit, nb::none(), nb::none()).limit;
+            without_gil([&] { self.core->settings().set_limit(most); });
+          },
+          nb::arg("limit").none())
       .def(
           "_reuse_rules",
           [](const PyPool& self) -> nb::object {
@@ -315,7 +332,9 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
           },
           nb::arg("threshold"), "The driver applies it where the policy leaves it to the driver.")
       .def_prop_ro("_threshold",
-                   [](const PyPool& self) { return without_gil([&] { return self.core->settings().release_threshold(); }).count; })
+                   [](const PyPool& self) {
+                     return without_gil([&] { return self.core->settings().release_threshold(); }).count;
+                   })
       .def(
           "_set_peers",
           [](const PyPool& self, const nb::list& peers) {
@@ -332,7 +351,9 @@ void bind_live_pool(nb::class_<PyPool>& pool) {
           nb::arg("peer"))
       .def(
           "_remove_peer",
-          [](const PyPool& self, const PyDevice& peer) { without_gil([&] { self.core->settings().remove_peer(*peer); }); },
+          [](const PyPool& self, const PyDevice& peer) {
+            without_gil([&] { self.core->settings().remove_peer(*peer); });
+          },
           nb::arg("peer"));
 }
 
@@ -393,7 +414,11 @@ void bind_pool(nb::module_& m) {
   bind_lease(m);
   auto pool = nb::class_<PyPool>(m, "Pool", nb::type_slots(slots_of_pool()),
                                  "A pool of one device; memlake.Pool is made of it.");
-  bind_live_pool(pool);
+  bind_making(pool);
+  bind_facts(pool);
+  bind_requests(pool);
+  bind_levels(pool);
+  bind_settings(pool);
   bind_graph_pools(pool);
   bind_questions(pool);
   bind_known_pools(m);

@@ -120,62 +120,83 @@ void check_offers(const Lane& lane, std::unordered_set<const Block*>& offered, I
     });
 }
 
+/// Sums over the blocks of all lanes.
+struct Sums {
+  Bytes used{0};
+  Bytes home{0};
+  std::size_t free_blocks = 0;
+};
+
+/// I1 to I3 of the blocks of a lane, and I6 of its offers.
+void check_lane(const Lane& lane, const Chunks& chunks, Shown& shown, std::unordered_set<const Block*>& offered,
+                Sums& sums, InvariantReport& report) {
+  for (const auto& range : lane.ranges) {
+    sums.home = sums.home + range->home;
+    for (const LakeBlock* block = range->lowest; block != nullptr; block = block->above()) {
+      if (block->view != nullptr) check_view(*block, chunks, shown, report);
+      check_block(*range, *block, chunks, report);
+      if (is_used(*block)) sums.used = sums.used + block->size;
+      sums.free_blocks += block->state == BlockState::free ? 1U : 0U;
+    }
+  }
+  check_offers(lane, offered, report);
+}
+
+/// I3: a lent block is shown by one view, any other block by none.
+void check_shown(const Block& block, const Shown& shown, InvariantReport& report) {
+  const auto found = shown.find(&block);
+  const int times = found == shown.end() ? 0 : found->second;
+  const bool is_lent = block.state == BlockState::lent;
+  if (times != (is_lent ? 1 : 0))
+    report.add("I3: ", place(block), is_lent ? " is lent" : " is not lent", ", but shown by ", times, " views");
+}
+
+/// I4: every chunk is at home, and the map finds it.
+void check_chunk(const LakeMap& map, const std::unique_ptr<LakeChunk>& chunk, InvariantReport& report) {
+  if (chunk->range == nullptr || !chunk->home || chunk->home->range() != chunk->at())
+    report.add("I4: a chunk of ", chunk->size.count, " bytes is not at home anywhere");
+  if (chunk->place >= map.chunks().size() || map.chunks()[chunk->place] != chunk)
+    report.add("I4: a chunk is not where the pool looks for it");
+}
+
+/// I4: the ledger has the bytes of the chunks. `home`: the bytes that ranges are the home of.
+void check_ledger(const LakeMap& map, const LakeHomes& homes, const Ledger& ledger, Bytes home,
+                  InvariantReport& report) {
+  Bytes held{0};
+  Bytes on_host{0};
+  std::vector<Bytes> on(homes.count());
+  for (const auto& chunk : map.chunks()) {
+    (chunk->is_spilled ? on_host : held).count += chunk->size.count;
+    if (!chunk->is_spilled) on[homes.home_of(*chunk)] = on[homes.home_of(*chunk)] + chunk->size;
+  }
+  if (held != ledger.held() || on_host != ledger.spilled().now || home != held + on_host)
+    report.add("I4: chunks have ", held.count, " bytes and ", on_host.count, " on the host, ranges ", home.count,
+               ", but ", ledger.held().count, " and ", ledger.spilled().now.count, " are held");
+  for (std::size_t i = 0; i < on.size(); ++i)
+    if (on[i] != ledger.held_on(i))
+      report.add("I4: chunks on device ", i, " have ", on[i].count, " bytes, but ", ledger.held_on(i).count,
+                 " are held");
+}
+
 }  // namespace
 
 void LakeSpace::check(InvariantReport& report) const {
-  Chunks chunks;
-  for (const auto& chunk : map_.chunks()) chunks.insert(chunk.get());
-  map_.lanes().for_each([&](const Lane& lane) {
-    for (const auto& range : lane.ranges) check_tiling(*range, report);
-  });
+  map_.lanes().for_each_range([&](const Range& range) { check_tiling(range, report); });
   if (report.sentence) return;  // what follows trusts the links of the blocks
 
+  Chunks chunks;
+  for (const auto& chunk : map_.chunks()) chunks.insert(chunk.get());
   Shown shown;
-  Bytes used{0};
-  Bytes home_bytes{0};
   std::unordered_set<const Block*> offered;
-  std::size_t free_blocks = 0;
-  map_.lanes().for_each([&](const Lane& lane) {
-    for (const auto& range : lane.ranges) {
-      home_bytes = home_bytes + range->home;
-      for (const LakeBlock* block = range->lowest; block != nullptr; block = block->above()) {
-        if (block->view != nullptr) check_view(*block, chunks, shown, report);
-        check_block(*range, *block, chunks, report);
-        if (is_used(*block)) used = used + block->size;
-        free_blocks += block->state == BlockState::free ? 1U : 0U;
-      }
-    }
-    check_offers(lane, offered, report);
-  });
-  if (free_blocks != offered.size())
-    report.add("I6: ", free_blocks, " blocks are free, but ", offered.size(), " are offered");
-  for_each([&](const Block& block) {
-    const auto found = shown.find(&block);
-    const int times = found == shown.end() ? 0 : found->second;
-    const bool is_lent = block.state == BlockState::lent;
-    if (times != (is_lent ? 1 : 0))
-      report.add("I3: ", place(block), is_lent ? " is lent" : " is not lent", ", but shown by ", times, " views");
-  });
-  Bytes held{0};
-  Bytes on_host{0};
-  for (const auto& chunk : map_.chunks()) {
-    (chunk->is_spilled ? on_host : held).count += chunk->size.count;
-    if (chunk->range == nullptr || !chunk->home || chunk->home->range() != chunk->at())
-      report.add("I4: a chunk of ", chunk->size.count, " bytes is not at home anywhere");
-    if (chunk->place >= map_.chunks().size() || map_.chunks()[chunk->place] != chunk)
-      report.add("I4: a chunk is not where the pool looks for it");
-  }
-  if (held != ledger_.held() || on_host != ledger_.spilled().now || home_bytes != held + on_host)
-    report.add("I4: chunks have ", held.count, " bytes and ", on_host.count, " on the host, ranges ", home_bytes.count,
-               ", but ", ledger_.held().count, " and ", ledger_.spilled().now.count, " are held");
-  std::vector<Bytes> on(homes_.count());
-  for (const auto& chunk : map_.chunks())
-    if (!chunk->is_spilled) on[homes_.home_of(*chunk)] = on[homes_.home_of(*chunk)] + chunk->size;
-  for (std::size_t i = 0; i < on.size(); ++i)
-    if (on[i] != ledger_.held_on(i))
-      report.add("I4: chunks on device ", i, " have ", on[i].count, " bytes, but ", ledger_.held_on(i).count,
-                 " are held");
-  if (used != map_.used()) report.add("I7: ", used.count, " bytes are in use, but ", map_.used().count, " are counted");
+  Sums sums;
+  map_.lanes().for_each([&](const Lane& lane) { check_lane(lane, chunks, shown, offered, sums, report); });
+  if (sums.free_blocks != offered.size())
+    report.add("I6: ", sums.free_blocks, " blocks are free, but ", offered.size(), " are offered");
+  for_each([&](const Block& block) { check_shown(block, shown, report); });
+  for (const auto& chunk : map_.chunks()) check_chunk(map_, chunk, report);
+  check_ledger(map_, homes_, ledger_, sums.home, report);
+  if (sums.used != map_.used())
+    report.add("I7: ", sums.used.count, " bytes are in use, but ", map_.used().count, " are counted");
 }
 
 }  // namespace memlake
