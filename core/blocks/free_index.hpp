@@ -55,7 +55,6 @@ class FreeIndex {
     own_bins_.reset();
     bins_ = &kNoBins;
   }
-  [[nodiscard]] bool has_bins() const { return own_bins_ != nullptr; }
   [[nodiscard]] Block* first() const;
   [[nodiscard]] Block* last() const;
 

@@ -278,12 +278,13 @@ class Interpreter {
         document_.root = top();
         return false;
       default:
-        seldom();
+        read_rare_opcode();
         return true;
     }
   }
 
-  void seldom() {
+  /// The opcodes that are rare in a snapshot. They are apart, so that the loop over the common ones stays small.
+  void read_rare_opcode() {
     switch (const std::uint8_t code = data_[at_]) {
       case 'N':  // NONE
         push({});

@@ -23,8 +23,6 @@ class Sequences {
 
   [[nodiscard]] std::span<const Value> list(std::uint64_t place) const { return lists_[place]; }
   [[nodiscard]] std::span<const Value> tuple(std::uint64_t place) const { return tuples_[place]; }
-  [[nodiscard]] std::uint64_t num_lists() const { return lists_.size(); }
-  [[nodiscard]] std::uint64_t num_tuples() const { return tuples_.size(); }
 
  private:
   /// A longer list is no stack trace, and is not looked up. Python writes lists in parts of 1000 items.

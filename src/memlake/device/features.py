@@ -17,7 +17,7 @@ from memlake.logs import logger
 if TYPE_CHECKING:
     from memlake.device.device import Device
 
-__all__ = ["Feature", "Features", "feature_names", "log_refusals", "without_of"]
+__all__ = ["Feature", "Features", "log_refusals", "without_of"]
 
 _log = logger("device")
 
@@ -51,11 +51,6 @@ class Feature:
 @cache
 def _texts() -> dict[str, tuple[str, str]]:
     return {name: (what, without) for name, what, without in _native.features()}
-
-
-def feature_names() -> tuple[str, ...]:
-    """Returns the names of all features, in the order of tables."""
-    return tuple(_texts())
 
 
 def without_of() -> dict[str, str]:

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 import memlake
-from memlake.device.features import feature_names
+from memlake.device.features import without_of
 
 MIB = 2**20
 
@@ -16,7 +16,7 @@ def answers(device):
 
 def test_the_usual_device_has_everything_but_fabric_handles(memlake_emulator):
     (gpu,) = memlake_emulator.emulate(hardware="usual", memory="64MiB")
-    assert answers(gpu) == dict.fromkeys(feature_names(), True) | {"fabric_handles": False}
+    assert answers(gpu) == dict.fromkeys(without_of(), True) | {"fabric_handles": False}
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_the_usual_device_has_everything_but_fabric_handles(memlake_emulator):
         ({"lacks": ["rdma_access"]}, {"rdma"}),
         ({"lacks": ["export"]}, {"file_descriptors"}),
         ({"lacks": ["spanning_copies"]}, {"spanning_copies"}),
-        ({"lacks": ["vmm"]}, set(feature_names())),
+        ({"lacks": ["vmm"]}, set(without_of())),
     ],
 )
 def test_a_device_that_lacks_something_is_found_to_lack_just_that(memlake_emulator, settings, lacking):

@@ -249,7 +249,7 @@ def test_the_doctor_shows_the_features_of_each_device():
     ran = run_memlake("doctor", "--json", **emulated)
     assert ran.returncode == 0, ran.stderr
     rows = {row["name"]: row for row in json.loads(ran.stdout)["findings"] if row["topic"] == "device 0"}
-    assert set(rows) == set(memlake.device.features.feature_names())
+    assert set(rows) == set(memlake.device.features.without_of())
     assert rows["virtual_memory"]["state"] == "note"
     assert "caching" in rows["virtual_memory"]["advice"]
 
