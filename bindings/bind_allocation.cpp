@@ -5,7 +5,7 @@
 
 namespace memlake::bindings {
 
-std::optional<Lease> allocate_free(const PyPool& pool, Bytes size, nb::handle stream) {
+std::optional<Lease> lease_free_block(const PyPool& pool, Bytes size, nb::handle stream) {
   if (stream.is_none()) {
     if (auto lease = pool.core->lease_at_once(size)) return lease;
     return interruptibly([&] { return pool.core->lease_free_block(size, KnownStream{}); });
@@ -13,10 +13,10 @@ std::optional<Lease> allocate_free(const PyPool& pool, Bytes size, nb::handle st
   if (const auto known = StreamCache::of(*pool.core).find(stream))
     return interruptibly([&] { return pool.core->lease_free_block(size, *known); });
   const auto handle = stream_handle_of(stream);
-  return handle ? allocate_free(pool, size, *handle) : std::nullopt;
+  return handle ? lease_free_block(pool, size, *handle) : std::nullopt;
 }
 
-std::optional<Lease> allocate_free(const PyPool& pool, Bytes size, CUstream stream) {
+std::optional<Lease> lease_free_block(const PyPool& pool, Bytes size, CUstream stream) {
   return interruptibly([&] { return pool.core->lease_free_block(size, stream); });
 }
 
@@ -42,7 +42,7 @@ PyObject* call_allocate(PyObject* self, PyObject* const* given, Py_ssize_t num_p
     if (shareable == Py_None && single_handle == Py_False) {
       const PyPool& pool = instance<PyPool>(self);
       if (const std::uint64_t size = pool.bytes_of(nbytes); size > 0)
-        if (auto lease = allocate_free(pool, {size}, stream)) return pool.wrap(*std::move(lease)).release().ptr();
+        if (auto lease = lease_free_block(pool, {size}, stream)) return pool.wrap(*std::move(lease)).release().ptr();
     }
     const nb::handle object(self);
     return with_python([&] {

@@ -105,7 +105,7 @@ class KnownPools {
     const PyPool& native = instance<PyPool>(pool);
     const std::uint64_t size = native.bytes_of(nbytes);
     if (size == 0) return {};
-    auto lease = allocate_free(native, {size}, stream);
+    auto lease = lease_free_block(native, {size}, stream);
     return lease ? native.wrap(*std::move(lease)) : nb::object();
   }
   bool begin_change(std::uint64_t epoch) {

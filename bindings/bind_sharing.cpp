@@ -71,7 +71,7 @@ void bind_sharing(nb::module_& m) {
         return result;
       },
       nb::arg("pool"), nb::sig("def export_pool(pool: Pool) -> list[tuple[int, int, list[int], list[int], list[int]]]"),
-      "The same of everything that is live, in the order of the allocations; all or nothing.");
+      "The tuples of export_lease() for everything that is live, in the order of the allocations; all or nothing.");
   nb::class_<PyImport>(m, "ImportedMemory", "Owns one range over chunks that another process exported.")
       .def("__init__", &import_memory, nb::arg("descriptors"), nb::arg("sizes"), nb::arg("homes"), nb::arg("users"),
            nb::arg("read_only"),

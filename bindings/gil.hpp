@@ -64,7 +64,8 @@ bool is_main_thread() noexcept;
 /// Whether a signal handler of Python raised an exception, which is then set. Takes the GIL.
 bool was_interrupted();
 
-/// The same for work that may wait long for a device: Python's main thread, which handles signals, can be interrupted.
+/// without_gil() for work that may wait long for a device: Python's main thread, which handles signals, can be
+/// interrupted.
 template <class Work>
 decltype(auto) interruptibly(Work&& work) {
   const GilReleased released;

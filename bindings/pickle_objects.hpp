@@ -27,7 +27,7 @@ nb::object to_str(std::string_view text);
 /// memory of the objects as memory of the document, and throws pickles::Refused if that is too much.
 nb::object to_plain(pickles::Document& document, pickles::Value value);
 
-/// The same, but with empty containers inside a container.
+/// The value as to_plain() gives it, but with empty containers inside a container.
 nb::object to_shallow(pickles::Document& document, pickles::Value value);
 
 }  // namespace memlake::bindings

@@ -120,9 +120,9 @@ struct PyPool {
   }
 };
 
-/// A buffer from free memory of the pool, without Python code; std::nullopt if that is not possible.
-std::optional<Lease> allocate_free(const PyPool& pool, Bytes size, nb::handle stream);
-std::optional<Lease> allocate_free(const PyPool& pool, Bytes size, CUstream stream);
+/// Leases a free block of the pool, without Python code; std::nullopt if that is not possible.
+std::optional<Lease> lease_free_block(const PyPool& pool, Bytes size, nb::handle stream);
+std::optional<Lease> lease_free_block(const PyPool& pool, Bytes size, CUstream stream);
 /// std::nullopt if the object is no int, or no handle.
 std::optional<CUstream> stream_handle_of(nb::handle object) noexcept;
 /// Pool.allocate, which CPython calls directly.

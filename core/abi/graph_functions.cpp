@@ -93,7 +93,7 @@ void* memlake_pool_try_allocate_in_graph(memlake_pool* pool, uint64_t first, uin
     if (size == 0) return nullptr;
     require_size(size);
     const Address address =
-        live.by_address().allocate_in({first, second}, Bytes{size}, static_cast<CUstream>(stream), false);
+        live.by_address().allocate_from_graph_pool({first, second}, Bytes{size}, static_cast<CUstream>(stream), false);
     return reinterpret_cast<void*>(address.value);
   } catch (...) {
     remember_current();

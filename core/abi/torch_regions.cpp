@@ -37,7 +37,7 @@ Places& table() {
   return table;
 }
 
-void* allocate_in(std::size_t number, ssize_t size, void* stream) noexcept {
+void* allocate_in_region(std::size_t number, ssize_t size, void* stream) noexcept {
   try {
     if (size <= 0) return nullptr;
     std::shared_ptr<LivePool> pool;
@@ -79,7 +79,7 @@ void free_in(std::size_t number, void* pointer) noexcept {
 
 template <std::size_t kNumber>
 void* malloc_of(ssize_t size, int /*device*/, void* stream) {
-  return allocate_in(kNumber, size, stream);
+  return allocate_in_region(kNumber, size, stream);
 }
 
 template <std::size_t kNumber>

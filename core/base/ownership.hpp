@@ -55,7 +55,7 @@ class Ownership {
     }
   }
 
-  /// The same for an object that another one may close later: if `undo` fails, the owner has the right again, and
+  /// end_quietly() for an object that another one may close later: if `undo` fails, the owner has the right again, and
   /// `keep` moves the owner to where it is kept.
   template <class Undo, class Keep>
   void end_or_keep(Undo&& undo, Keep&& keep) noexcept {

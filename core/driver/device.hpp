@@ -37,7 +37,7 @@ class Device {
   Device(Library& library, int ordinal, DeviceTraits traits);
   /// Uses `driver`, which wraps the library's driver, for instance to count the calls of this device alone.
   Device(Library& library, Driver& driver, int ordinal, DeviceTraits traits);
-  /// The same device through `driver`, which wraps its library's driver. It is open as long as `same` is.
+  /// The device `same` through `driver`, which wraps its library's driver. It is open as long as `same` is.
   Device(std::shared_ptr<const Device> same, Driver& driver);
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;

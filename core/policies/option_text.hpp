@@ -47,7 +47,7 @@ Divisions parse_divisions(const Setting& setting, std::string_view wanted);
 /// "90%"; false if the value is no percentage at all.
 bool parse_percentage(const Setting& setting, double& share);
 
-// The same values as text that the functions above can parse.
+// Values as text that the functions above can parse.
 
 std::string size_text(Bytes size);  ///< in the largest unit of which it is a whole number: "128MiB"
 std::string number_text(double number);

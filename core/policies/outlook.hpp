@@ -18,11 +18,11 @@ struct Outlook {
     Bytes from_driver{0};  ///< the new memory that the driver then has to give
   };
 
-  Bytes page{1};          ///< new memory for such a request comes in multiples of this
-  Bytes room{0};          ///< new memory that the limit and the driver still allow
-  Bytes free_for_it{0};   ///< free memory that the policy may use for the request
-  Bytes grows_from{0};    ///< free memory that is part of in_one_range
-  Bytes in_one_range{0};  ///< the largest contiguous range that the space could have provided, new memory included
+  Bytes page{1};             ///< new memory for such a request comes in multiples of this
+  Bytes room{0};             ///< new memory that the limit and the driver still allow
+  Bytes free_and_usable{0};  ///< free memory that the policy may use for the request
+  Bytes grows_from{0};       ///< free memory that is part of in_one_range
+  Bytes in_one_range{0};     ///< the largest contiguous range that the space could have provided, new memory included
   Need need{};
   bool is_there_now = false;  ///< a free block fits: a wait freed it after the policy's last search
   std::string advice = {};    ///< for the case that there is enough memory, but none of it fits

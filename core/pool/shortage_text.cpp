@@ -84,7 +84,7 @@ const char* device_of(const Shortage& shortage) {
   return shortage.device_count == 1 ? "the device" : "the devices";
 }
 
-/// The same as a subject, with the verb.
+/// "the device has", ...: the device as a subject, with the verb.
 std::string device_has(const Shortage& shortage) {
   const bool is_one = shortage.location != Location::device || shortage.device_count == 1;
   return std::string(device_of(shortage)) + (is_one ? " has" : " have");

@@ -23,7 +23,7 @@ class AddressTable {
     if (2 * size_ > mask_) [[unlikely]]
       grow();
   }
-  /// The same for as many insert()s.
+  /// Makes room for as many insert()s.
   void make_room(std::size_t count) {
     while (2 * (size_ + count) > mask_) grow();
   }

@@ -116,7 +116,7 @@ class LockedPool {
 
   /// The devices that the caller passed.
   [[nodiscard]] const Devices& given() const noexcept { return given_; }
-  /// The same devices, with calls that counting() counts.
+  /// The devices that the caller passed, with calls that counting() counts.
   [[nodiscard]] const Devices& devices() const noexcept { return devices_; }
   [[nodiscard]] const CountingDriver& counting() const noexcept { return counting_; }
   /// Other devices, with calls that counting() counts.

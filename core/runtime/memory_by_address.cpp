@@ -9,7 +9,7 @@
 namespace memlake {
 
 template <class Choose>
-Address MemoryByAddress::allocate_from(Bytes requested, CUstream stream, bool counts_refusal, Choose&& choose) {
+Address MemoryByAddress::serve(Bytes requested, CUstream stream, bool counts_refusal, Choose&& choose) {
   auto lock = locked_.open_lock();
   const StreamId number = number_of(locked_, stream, false);
   table_.make_room();
@@ -23,14 +23,15 @@ Address MemoryByAddress::allocate_from(Bytes requested, CUstream stream, bool co
 }
 
 Address MemoryByAddress::allocate(Bytes requested, CUstream stream, bool counts_refusal) {
-  return allocate_from(requested, stream, counts_refusal, [&](StreamId number) -> Space& {
+  return serve(requested, stream, counts_refusal, [&](StreamId number) -> Space& {
     const auto graph_pool = graphs_.pool_for(stream);
     return graph_pool ? graphs_.space_for(*graph_pool, number) : locked_.pool().spaces().by_default();
   });
 }
 
-Address MemoryByAddress::allocate_in(GraphPoolId id, Bytes requested, CUstream stream, bool counts_refusal) {
-  return allocate_from(requested, stream, counts_refusal, [&](StreamId number) -> Space& {
+Address MemoryByAddress::allocate_from_graph_pool(GraphPoolId id, Bytes requested, CUstream stream,
+                                                  bool counts_refusal) {
+  return serve(requested, stream, counts_refusal, [&](StreamId number) -> Space& {
     graphs_.require_used(id);
     return graphs_.space_for(id, number);
   });

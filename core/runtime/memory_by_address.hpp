@@ -43,7 +43,7 @@ class MemoryByAddress {
   /// Throws NoMemory. pre: requested > 0. `counts_refusal`: whether the pool's statistics count a refusal.
   Address allocate(Bytes requested, CUstream stream, bool counts_refusal = true);
   /// As allocate(), from the graph pool, whatever filters say. Error(invalid_argument) if no graph uses it.
-  Address allocate_in(GraphPoolId id, Bytes requested, CUstream stream, bool counts_refusal = true);
+  Address allocate_from_graph_pool(GraphPoolId id, Bytes requested, CUstream stream, bool counts_refusal = true);
   /// Frees in the order of the stream for which it was allocated. Error(invalid_free) if no allocation is there.
   void free(Address address);
   /// Frees in the order of `stream`, which must be ordered behind all earlier work on the memory.
@@ -72,7 +72,7 @@ class MemoryByAddress {
  private:
   /// The path of all allocations. `choose`: the space for the number of the stream; called again behind every wait.
   template <class Choose>
-  Address allocate_from(Bytes requested, CUstream stream, bool counts_refusal, Choose&& choose);
+  Address serve(Bytes requested, CUstream stream, bool counts_refusal, Choose&& choose);
   /// pre: the lock is held. Error(invalid_free) if no allocation is there.
   [[nodiscard]] AddressTable::Place place_of(Address address) const;
   [[noreturn]] static void refuse(Address address);

@@ -65,7 +65,7 @@ class StreamClock {
   /// The host waits until the stream has passed the stamp. False if that is not possible now, because of a capture.
   bool wait(StreamId stream, Stamp stamp);
   bool wait(const Freed& freed) { return wait(freed.stream, freed.at.stamp); }
-  /// The same; Error(out_of_memory) instead of false.
+  /// Waits as wait(); Error(out_of_memory) instead of false.
   void wait_or_refuse(const Freed& freed);
   /// Makes later work of `waiter` wait on the device for all work queued on `stream` so far.
   void let_wait(StreamId waiter, StreamId stream);

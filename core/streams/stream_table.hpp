@@ -98,7 +98,7 @@ class StreamTable {
   StreamId number_of(const StreamName& stream, const IsComplete& is_complete = {});
   /// std::nullopt if the pool has not seen the stream.
   [[nodiscard]] std::optional<StreamId> known_number_of(const StreamName& stream) const;
-  /// The same for a created stream of another library, on the first device; quick for a stream that comes again. Does
+  /// The number of a created stream of another library, on the first device; quick for a stream that comes again. Does
   /// not notice that CUDA gave the handle to another stream.
   [[nodiscard]] std::optional<StreamId> known_number_of(CUstream created) const {
     const Entry& latest = streams_[latest_];

@@ -15,7 +15,7 @@ namespace memlake {
 void set_access(Driver& driver, AddressRange range, std::span<const std::shared_ptr<Device>> devices,
                 CUmemAccess_flags flags);
 
-/// The same for the CPU. pre: all memory of the range lies at this location of the host.
+/// Sets the rights of the CPU. pre: all memory of the range lies at this location of the host.
 void set_host_access(Driver& driver, AddressRange range, CUmemLocation location, CUmemAccess_flags flags);
 
 /// The rights of the device at a mapped address.

@@ -14,9 +14,9 @@ class PhysicalChunk {
  public:
   /// cuMemCreate. An exportable chunk can be passed to another process as a file descriptor.
   static PhysicalChunk create(std::shared_ptr<Device> device, Bytes size, bool is_exportable);
-  /// The same with other properties.
+  /// cuMemCreate with other properties.
   static PhysicalChunk create(std::shared_ptr<Device> device, Bytes size, const CUmemAllocationProp& prop);
-  /// The same in host memory at `location`, for a device that maps it.
+  /// cuMemCreate in host memory at `location`, for a device that maps it.
   static PhysicalChunk create_on_host(std::shared_ptr<Device> device, Bytes size, CUmemLocation location);
   /// cuMemImportFromShareableHandle. `size` is the exporter's and is not checked. The caller keeps `fd`.
   static PhysicalChunk import_fd(std::shared_ptr<Device> device, int fd, Bytes size);

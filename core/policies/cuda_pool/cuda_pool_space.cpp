@@ -163,14 +163,14 @@ Bytes CudaPoolSpace::free_in_all() const {
 Outlook CudaPoolSpace::outlook(const Attempt& attempt, Bytes device_free) const {
   Outlook outlook;
   outlook.room = room_within(device_free);
-  outlook.free_for_it = free_in_all();
+  outlook.free_and_usable = free_in_all();
   outlook.in_one_range = outlook.room;
   // Unlike other policies, it compares only what is live with the limit.
   const Bytes used = ledger_.elsewhere() + live_;
   outlook.need = {.alone = attempt.rounded,
                   .more = attempt.rounded,
                   .limit = checked_add(used, attempt.rounded).value_or(Budget::kUnlimited),
-                  .from_driver = attempt.rounded - std::min(attempt.rounded, outlook.free_for_it)};
+                  .from_driver = attempt.rounded - std::min(attempt.rounded, outlook.free_and_usable)};
   outlook.advice =
       "there is enough memory, but not in one piece that CUDA's pool can give to this stream; close some buffers, or "
       "ask for less";

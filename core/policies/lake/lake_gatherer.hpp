@@ -33,7 +33,8 @@ class LakeGatherer {
   void reap();
   /// The host waits until all old mappings can go.
   void wait_for_old_mappings();
-  /// The same for old mappings and for free memory; false if there was nothing to wait for.
+  /// The host waits until all old mappings can go and all free memory can be used; false if there was nothing to wait
+  /// for.
   bool wait_for_free_memory();
 
   [[nodiscard]] std::uint64_t moved_chunks() const { return moved_chunks_; }
@@ -57,7 +58,7 @@ class LakeGatherer {
 
   /// The chunk's old address becomes a hole when its stream has passed.
   void leave(const Part& whole);
-  /// The same when it has passed already: afterwards the chunk is mapped nowhere.
+  /// The chunk's old address becomes a hole now, because its stream has passed: afterwards the chunk is mapped nowhere.
   void vacate(const Part& whole);
   void forget(LakeChunk& chunk);
   /// Makes the driver calls of a plan: the chunks, the borrowed parts and the odd part, from high to low addresses.

@@ -79,7 +79,7 @@ struct Fit {
 
 /// The chunks that lie entirely in free runs of devices' memory; those of `except` are left out.
 [[nodiscard]] std::vector<Part> whole_chunks(const LakeMap& map, const LakeBlock* except = nullptr);
-/// The same for free memory on the host.
+/// The chunks that lie entirely in free runs of the host's memory.
 [[nodiscard]] std::vector<Part> spilled_chunks(const LakeMap& map);
 
 /// How new memory serves a request: below the run of a place. Empty if the room is too small. Unless `uses_run`, all of
@@ -91,7 +91,7 @@ struct Fit {
 /// first. It uses parts of chunks only if the whole ones do not suffice and the level allows it.
 [[nodiscard]] std::optional<Plan> plan(const LakeMap& map, const Wish& wish, Aliasing level, const LakeTuning& tuning);
 
-/// The same with memory of the host for the bytes that the devices lack. There is always such a plan.
+/// A plan with memory of the host for the bytes that the devices lack. There is always such a plan.
 [[nodiscard]] Plan plan_spill(const LakeMap& map, const Wish& wish, Aliasing level, const LakeTuning& tuning);
 
 /// The largest request, at most `most`, in whole granules, for which plan() gives a plan.

@@ -381,14 +381,14 @@ Outlook LakeSpace::outlook(const Attempt& attempt, Bytes device_free) const {
   Outlook outlook;
   outlook.page = map_.granule();
   outlook.room = room_within(device_free);
-  outlook.free_for_it = ledger_.held() + ledger_.spilled().now - map_.used();
+  outlook.free_and_usable = ledger_.held() + ledger_.spilled().now - map_.used();
   const Bytes room = std::min(homes_.room(), map_.down(outlook.room));
   const Lane* lane = map_.lanes().known(attempt.request.stream, is_small(attempt.rounded));
   const Wish wish{*lane, attempt.rounded, room, can_await(), {}, is_known_passed()};
   const Bytes lacking = least_room(map_, wish, level_, tuning_);
   outlook.grows_from = attempt.rounded.excess_over(lacking);
   outlook.in_one_range =
-      std::max(largest_plan(map_, wish, level_, tuning_, outlook.free_for_it + room), largest_free());
+      std::max(largest_plan(map_, wish, level_, tuning_, outlook.free_and_usable + room), largest_free());
   if (options_.may_spill) {
     // A host that refused although its figure is large enough would not have given it.
     Bytes with_host = outlook.in_one_range + map_.down(free_host_memory());
@@ -402,8 +402,8 @@ Outlook LakeSpace::outlook(const Attempt& attempt, Bytes device_free) const {
     Bytes& sum = is_usable(wish, *part.run) ? movable : awaited;
     sum = sum + part.chunk->size;
   }
-  const Bytes pinned = outlook.free_for_it.excess_over(movable + awaited);
-  outlook.advice = "of " + to_text(outlook.free_for_it) + " that are free, " + to_text(movable) +
+  const Bytes pinned = outlook.free_and_usable.excess_over(movable + awaited);
+  outlook.advice = "of " + to_text(outlook.free_and_usable) + " that are free, " + to_text(movable) +
                    " lie in whole chunks that lake can move";
   if (awaited.count > 0)
     outlook.advice += ", " + to_text(awaited) +

@@ -47,7 +47,7 @@ struct LakeTuning {
   std::uint64_t lean_ranges = 64;
   /// Of later ranges for large requests, one per stream at least: the devices' memory divided by this.
   std::uint64_t later_ranges = 8;
-  /// The same for requests up to largest_small.
+  /// Of ranges for requests up to largest_small: the devices' memory divided by this.
   std::uint64_t small_ranges = 16;
 };
 

@@ -44,7 +44,7 @@ struct ChosenPolicy {
 /// Error(config) with a sentence that names the bad key or value and the possible ones. `of_pool`: the
 /// settings come from the text of a pool, whose own keys were read before.
 ChosenPolicy choose_policy(const std::vector<Setting>& settings, bool of_pool);
-/// The same for a text that has no keys of a pool.
+/// The policy that a text without keys of a pool chooses.
 ChosenPolicy choose_policy(std::string_view text);
 
 /// The policies that have the capability, as in "policy:lake and policy:driver".

@@ -55,7 +55,7 @@ Outlook SegmentSpace::outlook(const Attempt& attempt, Bytes device_free) const {
   outlook.in_one_range = std::max(is_usable ? piece : Bytes{0}, growth.in_one_range);
   const FreeIndex* index = group.index_of(stream);
   for (const Block* block = index == nullptr ? nullptr : index->first(); block != nullptr; block = index->after(block))
-    outlook.free_for_it = outlook.free_for_it + block->size;
+    outlook.free_and_usable = outlook.free_and_usable + block->size;
   outlook.is_there_now = index != nullptr && index->best_fit(attempt.rounded) != nullptr;
   outlook.advice = advice_for(attempt, outlook.room);
   return outlook;

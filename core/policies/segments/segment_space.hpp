@@ -34,7 +34,7 @@ class SegmentSpace final : public Space,
   /// For a space inside another space: `ledger` comes from Ledger::inside().
   SegmentSpace(const std::shared_ptr<Device>& device, std::unique_ptr<SegmentRules> rules, EventSource& events,
                Ledger ledger);
-  /// The same if other devices may use the memory, too. `devices`: the first has the memory.
+  /// For memory that other devices may use, too. `devices`: the first has the memory.
   SegmentSpace(const Devices& devices, std::unique_ptr<SegmentRules> rules, EventSource& events, Ledger ledger);
 
   /// From now on its chunks can be passed to other processes. pre: the rules map memory, and the space has none yet.

@@ -234,12 +234,13 @@ Outlook ShareableSpace::outlook(const Attempt& attempt, Bytes device_free) const
     for (const auto& device : devices_) largest = std::max(largest, device->free_memory());
     outlook.room = std::min(outlook.room, largest);
   }
-  for_each_free([&](const ShareableRange& range) { outlook.free_for_it = outlook.free_for_it + range.range.size; });
-  outlook.grows_from = outlook.free_for_it;
-  outlook.in_one_range = outlook.free_for_it + down(outlook.room);
+  for_each_free(
+      [&](const ShareableRange& range) { outlook.free_and_usable = outlook.free_and_usable + range.range.size; });
+  outlook.grows_from = outlook.free_and_usable;
+  outlook.in_one_range = outlook.free_and_usable + down(outlook.room);
   if (options_.is_single) outlook.in_one_range = std::max(largest_free(), down(outlook.room));
   const Bytes whole = attempt.rounded.rounded_up(granule_);
-  const Bytes missing = whole.excess_over(outlook.free_for_it);
+  const Bytes missing = whole.excess_over(outlook.free_and_usable);
   outlook.need = need_of(whole, missing, missing);
   outlook.advice =
       options_.is_single

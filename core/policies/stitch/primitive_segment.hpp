@@ -18,8 +18,8 @@ class PrimitiveSegment final : public ExpandableSegment {
 
   /// The block that contains the address.
   [[nodiscard]] Block* block_at(Address address) const;
-  /// The same for a check, which relies on nothing: null if the address is outside the segment, or no block begins at
-  /// or before it.
+  /// The block that contains the address, for a check, which relies on nothing: null if the address is outside the
+  /// segment, or no block begins at or before it.
   [[nodiscard]] const Block* find_block_at(Address address) const;
 
   /// Records that a block begins at its address, or that no block begins there any more. Chunks begin at both.

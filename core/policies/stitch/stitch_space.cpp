@@ -380,7 +380,7 @@ Outlook StitchSpace::outlook(const Attempt& attempt, Bytes device_free) const {
   Outlook outlook = is_small ? small_.outlook(attempt, device_free) : Outlook{.page = blocks_.chunk()};
   outlook.room = room_within(device_free);
   if (is_small) return outlook;
-  outlook.free_for_it = blocks_.free_bytes_of(attempt.request.stream);
+  outlook.free_and_usable = blocks_.free_bytes_of(attempt.request.stream);
   // Free memory of other streams is given back and made anew, and so is a piece that would need a view too many.
   for (const Block* block : free_blocks()) outlook.grows_from = outlook.grows_from + block->size;
   outlook.in_one_range = outlook.grows_from + outlook.room.rounded_down(blocks_.chunk());
