@@ -105,8 +105,8 @@ void TorchPools::add(int device, std::shared_ptr<LivePool> pool) {
     auto handle = std::make_unique<memlake_pool>();
     handle->device = device;
     handle->live.store(added);
-    auto known =
-        std::make_unique<Known>(std::move(pool), device, added->settings().limits().memory_fraction, nullptr, latest_.load());
+    auto known = std::make_unique<Known>(std::move(pool), device, added->settings().limits().memory_fraction, nullptr,
+                                         latest_.load());
     known->handle = keep(std::move(handle));
     latest_.store(known.release(), std::memory_order_release);
   }

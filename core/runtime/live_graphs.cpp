@@ -95,7 +95,8 @@ GraphPoolStats LiveGraphs::stats(GraphPoolId id) const {
   const GraphPool* graph_pool = locked_.pool().graphs().find(id);
   if (graph_pool == nullptr) return {};
   const auto begun = std::ranges::count(routes_, id, &Route::id);
-  return {graph_pool->uses, static_cast<std::uint64_t>(begun), locked_.pool().graphs().held_by(*graph_pool), graph_pool->live};
+  return {graph_pool->uses, static_cast<std::uint64_t>(begun), locked_.pool().graphs().held_by(*graph_pool),
+          graph_pool->live};
 }
 
 std::optional<GraphPoolId> LiveGraphs::route_of(CUstream stream) const {

@@ -664,8 +664,6 @@ class Pool:
     @property
     def _held(self) -> int: ...
 
-    def _set_limit(self, limit: object | None) -> None: ...
-
     def _reset_peaks(self) -> None: ...
 
     def _reset_held_peak(self) -> None: ...
@@ -674,6 +672,8 @@ class Pool:
 
     def _take_recent_peak(self) -> int:
         """The most that was live or pending since this was last asked."""
+
+    def _set_limit(self, limit: object | None) -> None: ...
 
     def _reuse_rules(self) -> tuple[bool, bool, bool] | None:
         """
@@ -819,7 +819,7 @@ def export_lease(lease: Lease) -> tuple[int, int, list[int], list[int], list[int
 
 def export_pool(pool: Pool) -> list[tuple[int, int, list[int], list[int], list[int]]]:
     """
-    The same of everything that is live, in the order of the allocations; all or nothing.
+    The tuples of export_lease() for everything that is live, in the order of the allocations; all or nothing.
     """
 
 class ImportedMemory:

@@ -227,7 +227,8 @@ TEST(threads_that_change_different_peers_do_not_undo_each_other) {
   const test::EmulatedDevices devices("devices=3,memory=64MiB,backing=none");
   const auto pool = LivePool::make({devices[0]}, choose_policy("lake").space_maker(), kUnlimited);
   const auto has = [&](const Device& peer) {
-    return std::ranges::any_of(pool->settings().peers(), [&](const auto& one) { return one->ordinal() == peer.ordinal(); });
+    return std::ranges::any_of(pool->settings().peers(),
+                               [&](const auto& one) { return one->ordinal() == peer.ordinal(); });
   };
   const auto change = [&](const std::shared_ptr<Device>& peer) {
     for (int round = 0; round < 100; ++round) {
