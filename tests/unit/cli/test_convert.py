@@ -53,7 +53,7 @@ def test_a_table_has_no_stacks_and_says_so(snapshot, tmp_path, capsys):
     out = tmp_path / "rows.csv"
     assert main(["convert", str(snapshot), str(out)]) == 0
     printed = capsys.readouterr()
-    assert printed.out.endswith(" B, 1 row.\n")
+    assert " ".join(printed.out.split()).endswith(" B, 1 row.")  # the line may be wrapped after a long path
     assert "rows.csv leaves out stacks, labels and annotations" in printed.err
     assert main(["convert", str(snapshot), str(out), "--json", "--force"]) == 0
     said = json.loads(capsys.readouterr().out)
