@@ -98,6 +98,8 @@ bool receive_question(int socket) {
 
 void publication_changed() noexcept { changes.fetch_add(1, std::memory_order_release); }
 
+StreamFigures::StreamFigures() noexcept : StreamFigures(cpu_time_of_thread) {}
+
 void StreamFigures::begin(Clock::time_point now) noexcept {
   const bool is_due = spent_ <= kShortWalks || now >= looked_ + kPartOfCore * spent_;
   if (!is_due) return;
@@ -109,9 +111,9 @@ void StreamFigures::begin(Clock::time_point now) noexcept {
 const std::string& StreamFigures::of(const LivePool& pool) {
   std::string& text = known_[&pool];
   if (text.empty()) {
-    const auto before = cpu_time_of_thread();
+    const auto before = thread_time_();
     text = stream_list(pool.figures().by_stream());
-    spent_ += cpu_time_of_thread() - before;
+    spent_ += thread_time_() - before;
   }
   return text;
 }

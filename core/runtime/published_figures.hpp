@@ -32,6 +32,12 @@ void publication_changed() noexcept;
 class StreamFigures {
  public:
   using Clock = std::chrono::steady_clock;
+  /// The processor time that the calling thread has used.
+  using ThreadTime = std::chrono::nanoseconds (*)() noexcept;
+
+  /// `thread_time` measures the walks.
+  explicit StreamFigures(ThreadTime thread_time) noexcept : thread_time_(thread_time) {}
+  StreamFigures() noexcept;
 
   /// To be called before the figures of a moment are asked for: whether the pools are looked at again.
   void begin(Clock::time_point now) noexcept;
@@ -39,6 +45,7 @@ class StreamFigures {
   const std::string& of(const LivePool& pool);
 
  private:
+  ThreadTime thread_time_;
   std::chrono::nanoseconds spent_{0};  // in the walks since the last time that all pools were looked at
   Clock::time_point looked_ = Clock::time_point::min();
   std::map<const LivePool*, std::string> known_;
