@@ -17,7 +17,7 @@ import numpy as np
 from memlake.trace import Op
 from memlake.trace.call_sites import is_python
 from memlake.trace.live_bytes import live_bytes_by_row
-from memlake.trace.refused import refused_rows
+from memlake.trace.refused_rows import refused_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """A pytest fixture that runs a test on the emulated CUDA driver.
 
-The fixture comes with ``pip install memlake`` and needs no configuration. A test run that does not use the fixture does
-not load the core::
+The fixture is a part of memlake's package and needs no configuration. A test run that does not use the fixture does not
+load the core::
 
     def test_my_allocator(memlake_emulator):
         (gpu,) = memlake_emulator.emulate(memory="1GiB")

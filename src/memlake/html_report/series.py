@@ -10,7 +10,7 @@ from memlake.analysis.held_peak import held_peak_of
 from memlake.trace import Op
 from memlake.trace.columns import is_free
 from memlake.trace.live_bytes import live_bytes_by_row, rounded
-from memlake.trace.refused import refused_rows
+from memlake.trace.refused_rows import refused_rows
 
 if TYPE_CHECKING:
     import numpy.typing as npt

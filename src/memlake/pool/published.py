@@ -58,7 +58,7 @@ os.register_at_fork(after_in_child=_start_anew)
 
 
 class _Look:
-    """Says which pools are open, and what seldom changes about them. The core reads the figures, and sends them.
+    """Says which pools are open, and what rarely changes about them. The core reads the figures, and sends them.
 
     The core calls it when a pool was made, and else every ten seconds.
     """

@@ -10,7 +10,7 @@ import numpy as np
 from memlake.errors import ConfigError
 from memlake.trace.operations import Op
 from memlake.trace.recorded import RecordedBlock, RecordedSegment
-from memlake.trace.refused import refused_rows
+from memlake.trace.refused_rows import refused_rows
 from memlake.trace.verification import Difference, Verification, recorded_policy
 
 if TYPE_CHECKING:

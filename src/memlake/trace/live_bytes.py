@@ -8,7 +8,7 @@ import numpy as np
 
 from memlake.trace.columns import is_free
 from memlake.trace.operations import Op
-from memlake.trace.refused import refused_rows
+from memlake.trace.refused_rows import refused_rows
 
 if TYPE_CHECKING:
     import numpy.typing as npt

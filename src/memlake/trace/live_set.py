@@ -13,7 +13,7 @@ from memlake.trace.categories import UNKNOWN, category_of
 from memlake.trace.columns import is_free
 from memlake.trace.live_bytes import rounded
 from memlake.trace.operations import Op
-from memlake.trace.refused import refused_rows
+from memlake.trace.refused_rows import refused_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,7 +15,7 @@ from memlake.trace.categories import RULES, UNKNOWN
 from memlake.trace.columns import Columns
 from memlake.trace.live_bytes import peak_of
 from memlake.trace.live_set import SiteRow, live_after
-from memlake.trace.refused import refused_rows
+from memlake.trace.refused_rows import refused_rows
 from memlake.units import format_bytes
 from memlake.wording import counted, plural
 

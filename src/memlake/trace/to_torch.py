@@ -21,7 +21,7 @@ from memlake.policies import CachingOptions
 from memlake.trace.losses import lost_metadata
 from memlake.trace.operations import Op
 from memlake.trace.recorded import Recorded, RecordedBlock, RecordedEvent, RecordedSegment
-from memlake.trace.refused import refused_rows
+from memlake.trace.refused_rows import refused_rows
 from memlake.trace.streams import handles_of
 
 if TYPE_CHECKING:

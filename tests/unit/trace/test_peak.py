@@ -95,7 +95,6 @@ def test_sizes_beyond_64_bits_are_summed():
 
 
 def test_pandas_gets_one_line_per_call_site():
-    pytest.importorskip("pandas")
     frame = Trace([Op.ALLOCATE] * 3, [0, 1, 2], [700, 5000, 9], tag=[1, 0, 1], tags=["a", "b"]).peak().to_pandas()
     assert list(frame.columns) == ["site", "rule", "file", "line", "function", "bytes", "count"]
     assert frame["site"].tolist() == ["a", "b"]
