@@ -36,7 +36,7 @@ LAYERS = (
     Layer(
         "memlake.Pool, Buffer",
         ("src/memlake/pool/pool.py",),
-        ('parses "10MiB";', "calls on_failure before it fails"),
+        ('parses "10MiB";', "raises OutOfMemory"),
         ("with block, close() or dropped", "fails while NumPy views exist"),
         fill="#eef4fb",
     ),
@@ -51,7 +51,7 @@ LAYERS = (
     Layer(
         "LivePool, Lease",
         ("core/runtime/",),
-        ("takes the lock; numbers the stream", "(fast path: no driver call)"),
+        ("takes the lock; numbers the stream", "(default stream: no driver call)"),
         ("frees in the order of a stream",),
         "Lease, or a Shortage",
     ),

@@ -25,8 +25,8 @@ enum class Rung : std::uint8_t {
   wait_for_threads,    ///< waits until the threads that create memory in unlocked scopes are done
   gather_first,        ///< as `gather`, for requests that are large enough to prefer it to new memory
   gather,              ///< maps free memory that lies apart side by side
-  gather_asking,       ///< the same if the driver has more memory now than it had
-  gather_waiting,      ///< the same after the host has waited for the streams of free memory
+  gather_asking,       ///< gathers if the driver has more memory now than it had
+  gather_waiting,      ///< gathers after the host has waited for the streams of free memory
   evict_views,         ///< unmaps cached views if the driver refused, then as `gather`
   make_small_room,     ///< releases a free chunk if there is no room for a small segment
   release_for_small,   ///< releases a free chunk, then the ladder begins again

@@ -114,7 +114,7 @@ class Lease {
   void free_locked(StreamId stream);
   /// For a caller that cannot try again and names no stream: streams of other libraries may be gone by now.
   void free_dropped(StreamId stream);
-  /// As free_dropped(). pre: as for free_locked().
+  /// Frees as free_dropped() does. pre: as for free_locked().
   void free_dropped_locked(StreamId stream);
 
   LivePool* const pool_;

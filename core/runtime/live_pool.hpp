@@ -25,7 +25,7 @@ class LivePool : public std::enable_shared_from_this<LivePool> {
                                         const Sharing& sharing = {});
   LivePool(const LivePool&) = delete;
   LivePool& operator=(const LivePool&) = delete;
-  /// As ~LockedPool().
+  /// Ends the pool as ~LockedPool() does.
   ~LivePool() = default;
 
   // Its parts.

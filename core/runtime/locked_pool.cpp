@@ -129,7 +129,7 @@ std::optional<KnownStream> LockedPool::wait_unlocked(std::unique_lock<Lock>& loc
   lock.unlock();
   std::exception_ptr error;
   try {
-    // An interrupted wait goes on behind the caller's back, so it keeps the pool.
+    // An interrupted wait goes on after this call has returned, so it keeps the pool.
     wait_interruptibly([waited = Waited{owner_.lock(), wait.wait}, driver = streams_.events.driver()] {
       const RelaxedCapture relaxed(driver);
       waited.wait();

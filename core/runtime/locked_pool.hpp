@@ -34,7 +34,7 @@ class LockedPool {
 
   /// From now on driver calls are counted: the calls that made the pool are not.
   void begin_counting() { counting_.reset(); }
-  /// The owner of this object. An interrupted wait goes on behind the caller's back, so it shares the ownership.
+  /// The owner of this object. An interrupted wait goes on after its call has returned, so it shares the ownership.
   void set_owner(std::weak_ptr<void> owner) noexcept { owner_ = std::move(owner); }
 
   // The lock.
@@ -66,7 +66,7 @@ class LockedPool {
       lock.unlock();
     return lock;
   }
-  /// As lock_if_open(), and holds nothing if another thread has the lock.
+  /// The lock as lock_if_open() gives it; it holds nothing if another thread has the lock.
   [[nodiscard]] std::unique_lock<Lock> try_lock_if_open() const {
     std::unique_lock lock(mutex_, std::try_to_lock);
     if (lock && !pool_) [[unlikely]]

@@ -42,16 +42,16 @@ class MemoryByAddress {
 
   /// Throws NoMemory. pre: requested > 0. `counts_refusal`: whether the pool's statistics count a refusal.
   Address allocate(Bytes requested, CUstream stream, bool counts_refusal = true);
-  /// As allocate(), from the graph pool, whatever filters say. Error(invalid_argument) if no graph uses it.
+  /// Allocates from the graph pool, independent of the filters. Error(invalid_argument) if no graph uses it.
   Address allocate_from_graph_pool(GraphPoolId id, Bytes requested, CUstream stream, bool counts_refusal = true);
   /// Frees in the order of the stream for which it was allocated. Error(invalid_free) if no allocation is there.
   void free(Address address);
   /// Frees in the order of `stream`, which must be ordered behind all earlier work on the memory.
   void free(Address address, CUstream stream);
-  /// As free(address, stream), but returns false if no allocation is there.
+  /// Frees in the order of the stream; false if no allocation is there.
   bool try_free(Address address, CUstream stream);
-  /// As free(address); false if no allocation is there, or the pool is closed. `found`: gets the block as it was
-  /// before; may be null.
+  /// Frees in the order of the stream of the allocation; false if no allocation is there, or the pool is closed.
+  /// `found`: gets the block as it was before; may be null.
   bool release(Address address, FoundBlock* found);
   /// False if no allocation is there, or the pool is closed. `found` may be null.
   bool find(Address address, FoundBlock* found) const;

@@ -52,7 +52,7 @@ class DriverWaits final : public StreamWaits {
 
  private:
   void wait_or_throw(const HostWait& wait) const;
-  /// As wait_or_throw(), then notes the wait; false if a capture forbids it.
+  /// Waits as wait_or_throw() does, then notes the wait; false if a capture forbids it.
   bool try_wait(const HostWait& wait);
 
   StreamTable& streams_;

@@ -58,8 +58,8 @@ inline Leases scatter(LivePool& pool, Bytes size, const StreamName& stream = {})
   return kept;
 }
 
-/// The same in the chunks of blocks of 40 MiB, which are larger than blocks of a few MiB: the blocks do not end where
-/// chunks end.
+/// Scatters blocks in the chunks of blocks of 40 MiB, which are larger than blocks of a few MiB: the blocks do not end
+/// where chunks end.
 inline Leases scatter_in_larger_chunks(LivePool& pool, Bytes size) {
   {
     Leases large;

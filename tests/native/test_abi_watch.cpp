@@ -174,7 +174,7 @@ void expect_agreement(memlake_pool* pool, std::source_location where = std::sour
   EXPECT_EQ(counts.num_retries, stats.num_retries);
 }
 
-/// The same by a walk over the blocks.
+/// The counts of a pool agree with a walk over its blocks.
 void expect_blocks_agree(memlake_pool* pool, std::source_location where = std::source_location::current()) {
   const memlake_pool_counts_t counts = counts_of(pool);
   std::int64_t live[3] = {};

@@ -90,7 +90,7 @@ MEMLAKE_API void* memlake_pool_allocate(memlake_pool* pool, size_t size, void* s
  * has passed. NULL: nothing to do. A pointer that is not live in this pool is refused. */
 MEMLAKE_API int memlake_pool_free(memlake_pool* pool, void* ptr);
 
-/* The same in the order of another stream, whose work must be behind all earlier work on the memory. */
+/* Gives memory back in the order of another stream, whose work must be behind all earlier work on the memory. */
 MEMLAKE_API int memlake_pool_free_on(memlake_pool* pool, void* ptr, void* stream);
 
 /* Work on another stream uses the memory: once freed, it waits for that stream. */
@@ -248,9 +248,10 @@ MEMLAKE_API int memlake_pool_enable_peer(memlake_pool* pool, int device);
 /* One more graph uses the graph pool; the first one makes it. */
 MEMLAKE_API int memlake_pool_use_graph(memlake_pool* pool, uint64_t first, uint64_t second);
 
-/* The same, and from now on requests go there for which `takes` does not return 0. It is called with the stream of each
- * request, in the thread of the request and under the pool's lock: it must not call memlake. NULL: all requests. Of
- * several graph pools that take a request, the one that began first gets it. `user` is passed to `takes`. */
+/* One more graph uses the graph pool, and from now on requests go there for which `takes` does not return 0. It is
+ * called with the stream of each request, in the thread of the request and under the pool's lock: it must not call
+ * memlake. NULL: all requests. Of several graph pools that take a request, the one that began first gets it. `user` is
+ * passed to `takes`. */
 MEMLAKE_API int memlake_pool_begin_graph(memlake_pool* pool, uint64_t first, uint64_t second,
                                          int (*takes)(void* stream, void* user), void* user);
 

@@ -51,7 +51,7 @@ const std::vector<Function>& functions() {
   return all;
 }
 
-/// What ends most of what a program has made, so it is called seldom.
+/// What ends most of what a program has made, so it is called rarely.
 bool ends_much(const std::string& name) {
   static const std::set<std::string> rare = {"cuCtxDestroy",    "cuCtxDestroy_v2",    "cuCtxDetach",
                                              "cuCtxSetCurrent", "cuCtxPushCurrent",   "cuCtxPushCurrent_v2",
